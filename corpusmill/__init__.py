@@ -63,12 +63,12 @@ if TYPE_CHECKING:
     from corpusmill.reading.data_set import DataSet as DataSet
     from corpusmill.reading.data_set import Dataset as Dataset
     from corpusmill.reading.load.batches import Batches as Batches
+    from corpusmill.reading.load.length_batches import LengthBatches as LengthBatches
+    from corpusmill.reading.load.length_batches import PaddingShare as PaddingShare
+    from corpusmill.reading.load.length_batches import padding_share as padding_share
     from corpusmill.reading.load.loader import Loader as Loader
     from corpusmill.reading.load.loader import make_batches as make_batches
-    from corpusmill.reading.order.length_batches import LengthBatches as LengthBatches
-    from corpusmill.reading.order.length_batches import PaddingShare as PaddingShare
-    from corpusmill.reading.order.length_batches import padding_share as padding_share
-    from corpusmill.reading.order.mixture import mix as mix
+    from corpusmill.reading.mixture import mix as mix
     from corpusmill.reading.order.schedule import FixedBatches as FixedBatches
     from corpusmill.reading.order.stages import Stage as Stage
     from corpusmill.reading.token_packs import TokenPacks as TokenPacks

@@ -100,8 +100,8 @@ if TYPE_CHECKING:
     from corpusmill.reading.collate.collators import pad as pad
     from corpusmill.reading.collate.collators import refuse_others as refuse_others
     from corpusmill.reading.data_set import Samples as Samples
-    from corpusmill.reading.load.batches import Collator as Collator
     from corpusmill.reading.rows import Batch as Batch
+    from corpusmill.reading.rows import Collator as Collator
     from corpusmill.reading.rows import Rows as Rows
     from corpusmill.settings.constraints import Needs as Needs
     from corpusmill.settings.constraints import Range as Range

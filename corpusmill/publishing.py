@@ -19,7 +19,7 @@ from corpusmill.dataset.manifest import CARD, MANIFEST, SUCCESS, TOKENIZER, Mani
 from corpusmill.dataset.manifest_entries import base_name
 from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.shards import open_data_set
-from corpusmill.errors import UserError, count_things, first_line, option
+from corpusmill.errors import UserError, count_things, first_line
 from corpusmill.hub import (
     LOGIN,
     SCHEME,
@@ -187,10 +187,6 @@ class Repository:
         return f"the hub cannot be reached ({describe_error(error)})", cure
 
 
-# The most files that the hub takes in one folder.
-_MOST_FILES = 10_000
-
-
 @dataclass(frozen=True)
 class PushedDataSet:
     """A data set on the hub.
@@ -276,9 +272,6 @@ def _contents(source: Location, manifest: Manifest, with_rejects: bool) -> dict[
         described = describe(replace(manifest, files=kept), {}, folder)
         written = {f"{folder}{CARD}": described[CARD], MANIFEST: described[MANIFEST]}
         manifest = decode(described[MANIFEST], str(source))
-    if len(manifest.entries) + 2 > _MOST_FILES:
-        cause = f"it has {len(manifest.entries):,} files; the hub takes {_MOST_FILES:,} in a folder"
-        raise UserError(str(source), cause, f"Build it with a smaller {option('num_shards')}")
     names = (*manifest.entries, MANIFEST, SUCCESS)
     contents: dict[str, Path | bytes] = {name: Path(root, name) for name in names} | written
     return contents | {name: contents[entry.file] for name, entry in manifest.copies.items()}

@@ -13,8 +13,7 @@ from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.corpus.registry import FORMATS
 from corpusmill.dataset.manifest_entries import ADDED_TAG, SOURCE_NAME
 from corpusmill.errors import UserError, option
-from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_names import check_parts
+from corpusmill.formats.output_options import OutputOptions, check_parts
 from corpusmill.layout.placement import MAX_REPEAT
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.settings.constraints import CheckedOptions, Needs, Range

@@ -12,8 +12,7 @@ from corpusmill.arrays.columns import ANY_LENGTH
 from corpusmill.reading.collate.causal_collators import WindowCollator
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet, Samples
-from corpusmill.reading.load.batches import Collator
-from corpusmill.reading.rows import Rows
+from corpusmill.reading.rows import Collator, Rows
 from corpusmill.reading.token_windows import TokenWindows
 
 CONTEXT = 512

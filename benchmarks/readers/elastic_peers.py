@@ -14,10 +14,10 @@ import numpy as np
 from torch.utils.data import DataLoader, DistributedSampler
 
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.load.batches import Batches, Collator
+from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches
-from corpusmill.reading.rows import Batch, Integers, Rows, Values
+from corpusmill.reading.rows import Batch, Collator, Integers, Rows, Values
 from corpusmill.reading.torch.dataset import TensorLoader
 
 SHARDS = 24

@@ -20,8 +20,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 
 from benchmarks.readers.data_sets import CONTEXT, Source
 from corpusmill.arrays import ragged
-from corpusmill.reading.load.batches import Collator
-from corpusmill.reading.rows import Lists, Rows, Values
+from corpusmill.reading.rows import Collator, Lists, Rows, Values
 from corpusmill.reading.token_windows import TokenWindows
 
 TensorBatch = dict[str, torch.Tensor]

@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.console import make_parser, print_table
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.order.length_batches import LengthBatches
+from corpusmill.reading.load.length_batches import LengthBatches
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import SLICES, FixedBatches, Position
 from corpusmill.reading.rows import Integers, Values

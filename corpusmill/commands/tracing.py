@@ -16,9 +16,8 @@ from corpusmill.console.terminal import Terminal
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError, count_things, option
 from corpusmill.provenance.read_again import Inputs
-from corpusmill.provenance.records import DocumentRecord, RowOrigin
 from corpusmill.provenance.search import search_documents
-from corpusmill.provenance.store import pass_on
+from corpusmill.provenance.store import DocumentRecord, RowOrigin, pass_on
 from corpusmill.provenance.tracer import TracedDocument, TracedRow, TracedSpan, Tracer
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.order.schedule import FixedBatches

@@ -100,18 +100,17 @@ def describe_unfinished(files: Sequence[SourceFile]) -> str:
     cut = [file for file in files if file.unread is not None]
     if not cut:
         return ""
-    named = ", ".join(map(_describe_unread, cut[:_NAMED_FILES]))
+    named = ", ".join(
+        f"{file.path} ({count_things(file.bytes, 'byte')}"
+        + (f", {file.unread:,} of them after the damage)" if file.unread < file.bytes else ")")
+        for file in cut[:_NAMED_FILES]
+        if file.unread is not None
+    )
     more = f" and {len(cut) - _NAMED_FILES:,} more" if len(cut) > _NAMED_FILES else ""
     which = f"{len(cut):,} of {len(files):,} files" if len(files) > 1 else "The only file"
     share = 100 * measure_unread(files).share
     which += f" could not be read to the end, with up to {share:.1f} % of the stored bytes"
     return f"{which}: {named}{more}"
-
-
-def _describe_unread(file: SourceFile) -> str:
-    unread = file.unread or 0
-    after = f", {unread:,} of them after the damage" if unread < file.bytes else ""
-    return f"{file.path} ({count_things(file.bytes, 'byte')}{after})"
 
 
 def measure_rejected_records(counts: Mapping[str, int]) -> Loss:
@@ -192,7 +191,9 @@ def find_imbalances(
         comparisons.append(("rejects written", count("write.rejects"), "rejects found", rejects))
     if reasons := count_reasons(counts):
         comparisons.append(("rejects of all reasons", sum(reasons.values()), "rejects", rejects))
-    comparisons += _compare_pool(counts)
+    if "pool.candidates" in counts:
+        candidates = ("candidates kept", count("candidates.documents"))
+        comparisons.append(("candidates of the pool", count("pool.candidates"), *candidates))
     if expected.bytes >= 0:
         comparisons.append(("bytes read", count("read.bytes"), "bytes of input", expected.bytes))
     return [
@@ -213,13 +214,6 @@ def _compare_tokens(counts: Mapping[str, int], repeats: int) -> Iterator[tuple[s
         held = segment_tokens + counts["build.trimmed_tokens"]
         tokens = count_copied_tokens(counts) * repeats
         yield "tokens in rows or cut off", held, "tokens to build from", tokens
-
-
-def _compare_pool(counts: Mapping[str, int]) -> Iterator[tuple[str, int, str, int]]:
-    """Compare the documents that may enter the pool with those that came, where known."""
-    if "pool.candidates" in counts:
-        candidates = counts.get("candidates.documents", 0)
-        yield "candidates of the pool", counts["pool.candidates"], "candidates kept", candidates
 
 
 def _compare_sources(

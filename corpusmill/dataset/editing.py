@@ -7,7 +7,7 @@ and all others stay as they are.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
@@ -26,14 +26,12 @@ from corpusmill.dataset.manifest_entries import (
     Removal,
     Source,
     add_all,
-    as_mapping,
     base_name,
-    from_mapping,
     list_provenance,
     recount,
 )
 from corpusmill.dataset.shards import open_groups, read_shard
-from corpusmill.formats.shard_formats import GROUP_ROWS, GROUP_TOKENS, Group, ShardWriter, Sinks
+from corpusmill.formats.shard_formats import GROUP_ROWS, GROUP_TOKENS, Sinks
 from corpusmill.layout.placement import SPLIT_NAMES
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.location import Location
@@ -146,18 +144,15 @@ def _remove_from(
         return Split.from_shards(remaining, split.distributions)
     # Those that cannot be counted again from the columns of a shard are not known any more.
     left = {
-        name: as_mapping(_subtract(from_mapping(numbers), from_mapping(removed[name])))
+        name: {
+            value: number - removed[name].get(value, 0)
+            for value, number in numbers.items()
+            if number > removed[name].get(value, 0)
+        }
         for name, numbers in split.distributions.items()
         if name in removed
     }
     return Split.from_shards(remaining, left)
-
-
-def _subtract(all_counts: Counts, removed: Counts) -> Counts:
-    """Return what is left of a distribution; [3, 0, 2] and [1] give [2, 0, 2]."""
-    left = all_counts.copy()
-    left[: len(removed)] -= removed
-    return left
 
 
 # Counts that exist only where something was done, and the count of all to which it was done.
@@ -314,72 +309,45 @@ def rewrite_shard(
     shard_format = manifest.output.shard_format
     removed: dict[str, Counts] = {}
     writer = shard_format.open_writer(sinks, manifest.columns, options)
+
+    def encode(parts: Iterable[tuple[Iterator[pa.RecordBatch], npt.NDArray[np.bool_]]]) -> None:
+        rows = _choose(parts, manifest, removed)
+        for batch in _cut(rows, manifest, shard_format.group_rows, GROUP_TOKENS):
+            writer.write(batch)
+
     with open_groups(folder, manifest, shard) as groups:
-        places = _place(groups or [_AllRows(folder, manifest, shard, len(kept))], kept)
-        for is_copied, run in groupby(places, lambda place: place.is_copied(writer)):
+        ends = accumulate(group.rows for group in groups)
+        flags = [kept[end - group.rows : end] for group, end in zip(groups, ends, strict=True)]
+        places = zip(groups, flags, strict=True)
+        for is_copied, run in groupby(
+            places, lambda place: place[1].all() and place[0].fits(writer)
+        ):
             if is_copied:
-                for place in run:
-                    place.group.copy_to(writer)
-                continue
-            rows = _choose(run, manifest, removed)
-            for batch in _cut(rows, manifest, shard_format.group_rows, GROUP_TOKENS):
-                writer.write(batch)
+                for group, _ in run:
+                    group.copy_to(writer)
+            else:
+                encode((group.read(GROUP_ROWS), own) for group, own in run)
+        if not groups:
+            encode([(read_shard(folder, manifest, shard, GROUP_ROWS), kept)])
     writer.close()
     return removed
 
 
-class _Place(NamedTuple):
-    """A group of a shard.
-
-    Attributes:
-        group: the rows.
-        kept: bool[rows], which of them are kept.
-    """
-
-    group: Group
-    kept: npt.NDArray[np.bool_]
-
-    def is_copied(self, writer: ShardWriter) -> bool:
-        """Whether a writer takes it as it stands."""
-        return bool(self.kept.all()) and self.group.fits(writer)
-
-
-def _place(groups: Sequence[Group], kept: npt.NDArray[np.bool_]) -> list[_Place]:
-    """Return the groups with the flags of their rows."""
-    ends = list(accumulate(group.rows for group in groups))
-    return [
-        _Place(group, kept[end - group.rows : end]) for group, end in zip(groups, ends, strict=True)
-    ]
-
-
-@dataclass(frozen=True)
-class _AllRows:
-    """The rows of a shard whose format has no groups that can be copied."""
-
-    folder: Location
-    manifest: Manifest
-    shard: str
-    rows: int
-
-    def read(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        return read_shard(self.folder, self.manifest, self.shard, batch_rows)
-
-    def fits(self, _: ShardWriter) -> bool:
-        return False
-
-    def copy_to(self, _: ShardWriter) -> None:
-        raise TypeError("the rows are not encoded in groups")
-
-
 def _choose(
-    places: Iterable[_Place],
+    parts: Iterable[tuple[Iterator[pa.RecordBatch], npt.NDArray[np.bool_]]],
     manifest: Manifest,
     removed: dict[str, Counts],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that are kept, and add the distributions of the others to `removed`."""
-    for group, kept in places:
+    """Yield the rows that are kept, and add the distributions of the others to `removed`.
+
+    Args:
+        parts: the rows of some groups, and bool[rows], which of them are kept.
+        manifest: of the data set.
+        removed: distributions by name, changed.
+    """
+    for batches, kept in parts:
         begin = 0
-        for batch in group.read(GROUP_ROWS):
+        for batch in batches:
             is_kept = kept[begin : begin + batch.num_rows]
             begin += batch.num_rows
             add_all(removed, recount(_filter(batch, ~is_kept), manifest.columns, manifest.longest))

@@ -34,8 +34,7 @@ from corpusmill.dataset.manifest_entries import (
     SourceName,
     base_name,
 )
-from corpusmill.formats import shard_names
-from corpusmill.formats.output_options import OutputOptions
+from corpusmill.formats.output_options import DEFAULT_NAME, OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, DataSetContents, ShardFormat, part_names
 from corpusmill.tokenization.tokenizer_file import (
     MOST_TOKENS,
@@ -390,4 +389,5 @@ def shard_name(split: str, number: int, total: int, suffix: str, pattern: str | 
         suffix: of the file.
         pattern: of the whole name; None for the usual one.
     """
-    return shard_names.fill(pattern or shard_names.DEFAULT + suffix, split, number, total)
+    name = pattern or DEFAULT_NAME + suffix
+    return name.format(split=split, shard=number, shards=total)

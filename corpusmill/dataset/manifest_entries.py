@@ -13,7 +13,6 @@ compared.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import groupby
 from typing import Annotated, Any, Literal
 
@@ -29,7 +28,7 @@ from corpusmill.arrays.ragged import is_padded, matrix_of, row_lengths
 from corpusmill.corpus.batches import OFFSET_BITS, document_id
 from corpusmill.corpus.document_options import CorpusReading, DocumentOptions, read_by_source
 from corpusmill.errors import count_things
-from corpusmill.formats import shard_names
+from corpusmill.formats.output_options import DEFAULT_NAME
 from corpusmill.layout.placement import Layout, Repeat
 
 # [CLS] first [SEP], and second [SEP] where there is a second segment or an empty one.
@@ -43,14 +42,14 @@ Counts = npt.NDArray[np.int64]
 
 
 def count_in_rows(
-    column: pa.Array, compare: Callable[[np.ndarray, int], np.ndarray] = np.greater
+    column: pa.Array, compare: Callable[[np.ndarray, int], np.ndarray] = np.greater, bound: int = 0
 ) -> Counts:
-    """int64[rows]: how many values of each row are above 0, or compare otherwise with it."""
+    """int64[rows]: how many values of each row are above a bound, or compare otherwise with it."""
     if is_padded(column):
-        return np.asarray(compare(matrix_of(column), 0).sum(axis=1, dtype=np.int64))
+        return np.asarray(compare(matrix_of(column), bound).sum(axis=1, dtype=np.int64))
     values, offsets = ragged.from_arrow(column)
     # A fifth of the time of running sums.
-    places = np.flatnonzero(compare(values, 0))
+    places = np.flatnonzero(compare(values, bound))
     return np.diff(np.searchsorted(places, offsets)).astype(np.int64)
 
 
@@ -114,15 +113,10 @@ def measure_rows(batch: pa.RecordBatch, columns: Iterable[Column]) -> dict[str, 
                 # All of a row's boundaries but the first are above 0, and padding is not.
                 rows["pieces"] = count_in_rows(array)
             case Role.LEARNED:
-                rows["learned_tokens"] = count_in_rows(array, partial(_is_not, column.pad))
+                rows["learned_tokens"] = count_in_rows(array, np.not_equal, column.pad)
             case Role.CLASS:
                 rows[column.name] = array.to_numpy()
     return rows
-
-
-def _is_not(value: int, values: np.ndarray, _: int) -> np.ndarray:
-    differs: np.ndarray = values != value
-    return differs
 
 
 def as_mapping(counts: Counts) -> dict[int, int]:
@@ -405,7 +399,6 @@ def version_of(file: str) -> int:
 VERSION = 1
 Kind = Literal["spans", "documents"]
 Ids = npt.NDArray[np.uint64]
-_SUFFIX = ".parquet"
 _TAG = re.compile(rf"-({ADDED_TAG})-\d{{5}}-of-\d{{5}}\.parquet\Z")
 
 
@@ -481,16 +474,6 @@ class Provenance:
         numbers: npt.NDArray[np.int64] = ends - 1
         return numbers
 
-    def select_held(self, generation: Generation, documents: Ids) -> Ids:
-        """Return those of some documents that rows of a generation may hold, which are its own.
-
-        Args:
-            generation: one of these generations.
-            documents: uint64[n], their ids in the data set.
-        """
-        held: Ids = documents[self.numbers_of(documents) == self.generations.index(generation)]
-        return held
-
 
 def provenance_name(kind: Kind, group: str, number: int, total: int) -> str:
     """Return the name of a file of provenance, without the folder of its version.
@@ -501,8 +484,8 @@ def provenance_name(kind: Kind, group: str, number: int, total: int) -> str:
         number: of the shard in its group, from 0.
         total: shards of the group.
     """
-    shard = shard_names.fill(shard_names.DEFAULT, group, number, total)
-    return f"provenance/{kind}-{shard}{_SUFFIX}"
+    shard = DEFAULT_NAME.format(split=group, shard=number, shards=total)
+    return f"provenance/{kind}-{shard}.parquet"
 
 
 def list_provenance(files: Iterable[str], kind: Kind, split: str) -> Iterator[str]:
@@ -515,9 +498,6 @@ def list_provenance(files: Iterable[str], kind: Kind, split: str) -> Iterator[st
     """
     begin = f"provenance/{kind}-{split}-"
     yield from (name for name in files if base_name(name).startswith(begin))
-
-
-_BEGIN, _END = "provenance/removed-", ".parquet"
 
 
 @dataclass(frozen=True)
@@ -557,4 +537,4 @@ def removal_name(number: int) -> str:
     Args:
         number: of the removal, in the manifest's order.
     """
-    return f"{_BEGIN}{number:05d}{_END}"
+    return f"provenance/removed-{number:05d}.parquet"

@@ -287,8 +287,12 @@ def seal(content: bytes) -> bytes:
 
 
 def is_sealed(content: bytes) -> bool:
-    """Whether a manifest's bytes have the digest that they state; `decode` wants one."""
+    """Whether a manifest's bytes have the digest that they state, if they state one."""
     return seal(content) == content
+
+
+class DamagedManifestError(UserError):
+    """The bytes of a manifest are not those that were written."""
 
 
 def _write_counts(counts: dict[int, int]) -> list[int] | dict[str, int]:
@@ -319,10 +323,15 @@ def decode(content: bytes, place: str) -> Manifest:
         place: the data set's folder, for messages.
 
     Raises:
+        DamagedManifestError: it is not as it was written.
         UserError: it is not a manifest, is of another format version, states no digest of its own,
             or has an entry that is missing, of a wrong type or not allowed.
     """
     name = f"{place}/{MANIFEST}"
+    if not is_sealed(content):
+        cause = f"its {len(content):,} bytes do not have the sha256 that they state"
+        cure = "Copy the data set again, or build it in another folder"
+        raise DamagedManifestError(name, cause, cure)
     try:
         # Unlike `json`, it refuses NaN and halves of characters, which nothing can print.
         raw = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
@@ -375,14 +384,11 @@ def from_json(entries: Mapping[str, Any]) -> Manifest:
         ValueError: an entry is of a wrong type or not allowed (KeyError and others, where entries
             are of wrong kinds).
     """
-    splits = msgspec.convert(entries["splits"], dict[str, _SplitEntry])
-    read = {name: _read_distributions(split) for name, split in splits.items()}
+    read: dict[str, Any] = {}
+    for name, split in msgspec.convert(entries["splits"], dict[str, _SplitEntry]).items():
+        counts = {kind: _read_counts(values) for kind, values in split.distributions.items()}
+        read[name] = {**msgspec.structs.asdict(split), "distributions": counts}
     manifest = msgspec.convert({**entries, "splits": read}, Manifest)
     _check_bounds(manifest)
     _check_known(entries["output"]["options"], OutputOptions)
     return manifest
-
-
-def _read_distributions(split: _SplitEntry) -> dict[str, Any]:
-    distributions = {name: _read_counts(counts) for name, counts in split.distributions.items()}
-    return {**msgspec.structs.asdict(split), "distributions": distributions}

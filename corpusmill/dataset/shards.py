@@ -15,7 +15,7 @@ from corpusmill.arrays.columns import tokens_of
 from corpusmill.arrays.distinct import Hashes, hash_rows
 from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_entries import Counts
-from corpusmill.dataset.manifest_json import decode, is_sealed
+from corpusmill.dataset.manifest_json import decode
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, GROUP_TOKENS, Group, Sinks
@@ -52,23 +52,6 @@ def read_manifest(folder: Location) -> Manifest:
     if content is None:
         cause, cure = _why_none(folder)
         raise UserError(str(folder), cause, cure)
-    return decode_whole(content, folder)
-
-
-def decode_whole(content: bytes, folder: Location) -> Manifest:
-    """Decode a manifest that is as it was written.
-
-    Args:
-        content: the bytes of the manifest.
-        folder: folder of the data set, for messages.
-
-    Raises:
-        UserError: it is damaged.
-    """
-    if not is_sealed(content):
-        cause = f"its {len(content):,} bytes do not have the sha256 that they state"
-        cure = "Copy the data set again, or build it in another folder"
-        raise UserError(f"{folder}/{MANIFEST}", cause, cure)
     return decode(content, str(folder))
 
 

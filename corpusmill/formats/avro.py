@@ -273,7 +273,9 @@ class _Writer:
         parts: list[tuple[np.ndarray, np.ndarray]] = []
         for column, (values, offsets) in zip(self._columns, numbers, strict=True):
             if column.width:
-                parts += [_counts(offsets), (values, offsets), _zeros(len(offsets) - 1)]
+                # A 0 follows the items of each array.
+                zeros = _read_only(np.zeros(len(offsets) - 1, np.int64)), np.arange(len(offsets))
+                parts += [_counts(offsets), (values, offsets), zeros]
             else:
                 parts.append((values, offsets))
         sizes = [row_sizes(values, offsets, True) for values, offsets in parts]
@@ -300,11 +302,6 @@ def _counts(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return what precedes the items of each array: their count, or nothing if there are none."""
     lengths = np.diff(offsets)
     return _read_only(lengths[lengths > 0]), np.cumsum([0, *(lengths > 0)])
-
-
-def _zeros(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return what follows the items of each array: a 0."""
-    return _read_only(np.zeros(rows, np.int64)), np.arange(rows + 1)
 
 
 def _read_only(values: np.ndarray) -> np.ndarray:

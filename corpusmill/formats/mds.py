@@ -337,12 +337,12 @@ def _decode(
     rows = [
         _take_lists(data, found[column.name], column)
         if column.width
-        else _take_numbers(data, found[column.name], column)
+        else (_take_bytes(data, found[column.name], column.dtype), np.arange(len(bounds)))
         for column in columns
     ]
     if _are_documents(columns):
         [(values, offsets)] = rows
-        lengths = _take_bytes(data, found["len"]).view("<i8")
+        lengths = _take_bytes(data, found["len"], "int64")
         names = _take_bytes(data, found["id"]).reshape(-1, _ID_BYTES)
         if (lengths != np.diff(offsets)).any() or (names != _name_rows(values, offsets)).any():
             raise ValueError("a document has another id or len than its tokens")
@@ -368,14 +368,10 @@ def _find_columns(
     return found
 
 
-def _take_bytes(data: _Bytes, places: tuple[_Places, _Places]) -> _Bytes:
-    taken: _Bytes = gather(data, *places)[0]
-    return taken
-
-
-def _take_numbers(data: _Bytes, places: tuple[_Places, _Places], column: Column) -> _Rows:
-    values = _take_bytes(data, places).view(np.dtype(column.dtype).newbyteorder("<"))
-    return values.astype(column.dtype, copy=False), np.arange(len(values) + 1)
+def _take_bytes(data: _Bytes, places: tuple[_Places, _Places], dtype: str = "uint8") -> np.ndarray:
+    """Return the bytes at some places, as numbers of a type."""
+    taken: np.ndarray = gather(data, *places)[0].view(np.dtype(dtype).newbyteorder("<"))
+    return taken.astype(dtype, copy=False)
 
 
 def _take_lists(data: _Bytes, places: tuple[_Places, _Places], column: Column) -> _Rows:
@@ -387,10 +383,9 @@ def _take_lists(data: _Bytes, places: tuple[_Places, _Places], column: Column) -
     length_bytes = 1 << np.clip(powers, 0, 2)
     prefix[:, 1:][np.arange(_LENGTH_BYTES) >= length_bytes[:, None]] = 0
     lengths = np.ascontiguousarray(prefix[:, 1:]).view("<u4").reshape(-1).astype(np.int64)
-    dtype = np.dtype(column.dtype).newbyteorder("<")
     begins = begins + 1 + length_bytes
-    is_whole = begins + dtype.itemsize * lengths == ends
+    is_whole = begins + np.dtype(column.dtype).itemsize * lengths == ends
     if not (is_whole & (powers == _length_powers(lengths))).all():
         raise ValueError(f"{column.name} is no array of one dimension in some row")
-    values = _take_bytes(data, (begins, ends)).view(dtype).astype(column.dtype, copy=False)
+    values = _take_bytes(data, (begins, ends), column.dtype)
     return values, np.append(0, np.cumsum(lengths))

@@ -1,4 +1,4 @@
-"""What stands in a page of a Parquet shard: the levels of lists, and values.
+"""What stands in a page of a Parquet shard, the levels of lists and values, and in structures.
 
 A list of n values has n repetition levels, 0 for the first and 1 for the others, and as many
 definition levels of 1; an empty list has one of each, both 0. Levels are written as runs: a run of
@@ -11,15 +11,22 @@ bytes: the high bytes of most places are then 0, and a codec finds tokens that r
 rows of text smaller than streams of the bytes of ids do (BYTE_STREAM_SPLIT), which fewer readers
 have.
 
-Source: https://parquet.apache.org/docs/file-format/data-pages/encodings/
+What a file says of itself, its columns and where their pages are, stands at its end, in structures
+of Thrift's compact protocol.
+
+Sources:
+    https://parquet.apache.org/docs/file-format/data-pages/encodings/
+    https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.formats.varints import put_varint
+from corpusmill.formats.varints import put_varint, write_long, write_varint
 
 _SIZE_BYTES = 4
 # The most groups of eight bits whose header is a single byte.
@@ -228,3 +235,74 @@ def put_places(dictionary: Dictionary, values: np.ndarray, out: np.ndarray, plac
     end: int = place + 8 * groups * width
     out[place + data.size : end] = 0
     return end
+
+
+class Byte(int):
+    """An integer of 8 bits."""
+
+
+class Long(int):
+    """An integer of 64 bits."""
+
+
+# Plain integers have 32 bits; a structure has its fields by number, in ascending order. A list
+# holds values of one kind, and one without values is a list of structures.
+Value: TypeAlias = "bool | int | bytes | Sequence[Value] | Mapping[int, Value]"
+Struct = Mapping[int, Value]
+
+_TRUE, _FALSE, _BYTE, _INT, _LONG, _BYTES, _LIST, _STRUCT = 1, 2, 3, 5, 6, 8, 9, 12
+_LONGEST_SHORT_LIST = 14
+_MOST = {_BYTE: 2**7, _INT: 2**31, _LONG: 2**63}
+
+
+def encode_struct(fields: Struct) -> bytes:
+    """Encode a structure.
+
+    Args:
+        fields: by number.
+
+    Raises:
+        ValueError: an integer is negative or too large for its type.
+
+    Example:
+        {1: 5, 3: b"a"} gives the bytes 0x15, 10, 0x28, 1, 97, 0.
+    """
+    written, last = bytearray(), 0
+    for number, value in fields.items():
+        written.append(number - last << 4 | _kind_of(value))
+        written += b"" if isinstance(value, bool) else _encode(value)
+        last = number
+    written.append(0)
+    return bytes(written)
+
+
+def _encode(value: Value) -> bytes:
+    """Encode a value that is no truth value, which only fields can be."""
+    if isinstance(value, int):
+        kind = _kind_of(value)
+        if not 0 <= value < _MOST[kind]:
+            raise ValueError(f"{value} does not fit the type of its field")
+        return bytes([value]) if kind == _BYTE else write_long(value)
+    if isinstance(value, bytes):
+        return write_varint(len(value)) + value
+    if isinstance(value, Mapping):
+        return encode_struct(value)
+    kind, size = _kind_of(value[0]) if value else _STRUCT, len(value)
+    short = bytes([min(size, _LONGEST_SHORT_LIST + 1) << 4 | kind])
+    head = short if size <= _LONGEST_SHORT_LIST else short + write_varint(size)
+    return head + b"".join(map(_encode, value))
+
+
+def _kind_of(value: Value) -> int:
+    match value:
+        case bool():
+            return _TRUE if value else _FALSE
+        case Byte():
+            return _BYTE
+        case Long():
+            return _LONG
+        case int():
+            return _INT
+        case bytes():
+            return _BYTES
+    return _STRUCT if isinstance(value, Mapping) else _LIST

@@ -13,18 +13,22 @@ import numpy as np
 from corpusmill.arrays.kernel_cache import njit
 
 
-def write_long(number: int) -> bytes:
-    """Encode a number that is not negative, with zigzag.
+def write_varint(number: int) -> bytes:
+    """Encode a number that is not negative, without zigzag.
 
     Example:
-        63 gives the byte 126, 64 the bytes 128 and 1.
+        127 gives the byte 127, 128 the bytes 128 and 1.
     """
-    number <<= 1
     written = bytearray()
     while number > 127:
         written.append(number & 127 | 128)
         number >>= 7
     return bytes([*written, number])
+
+
+def write_long(number: int) -> bytes:
+    """Encode a number that is not negative, with zigzag."""
+    return write_varint(number << 1)
 
 
 @njit

@@ -12,7 +12,7 @@ not on the batches in which they come, nor on threads.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,16 +22,10 @@ import pyarrow.parquet as pq
 from corpusmill.arrays import ragged
 from corpusmill.arrays.text_hashes import DIGEST, DOCUMENT_COLUMNS, LENGTH, field_column
 from corpusmill.corpus.batches import document_id
+from corpusmill.formats.shard_formats import Sink
 from corpusmill.knobs import knob
 
 Ids = npt.NDArray[np.uint64]
-
-
-class Sink(Protocol):
-    """A file that is written from its beginning to its end."""
-
-    def write(self, data: bytes, /) -> object:
-        """Write some bytes."""
 
 
 def documents_schema(keep_fields: Sequence[str] = ()) -> pa.Schema:
@@ -62,7 +56,7 @@ class DocumentsWriter:
     def __init__(self, sink: Sink, keep_fields: Sequence[str] = ()) -> None:
         self._keep_fields, self._schema = tuple(keep_fields), documents_schema(keep_fields)
         self._writer = pq.ParquetWriter(
-            pa.PythonFile(_Writable(sink), mode="w"),
+            sink,
             self._schema,
             compression="zstd",
             use_dictionary=list(keep_fields) or False,
@@ -155,31 +149,17 @@ def _measure_fields(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
     return sizes
 
 
-class _Writable:
-    """A sink as a file that Arrow can write to.
+def read_bounds(file: pq.ParquetFile) -> npt.NDArray[np.uint64]:
+    """Return the least and the greatest value of the first column in each group, uint64[groups, 2].
 
-    Args:
-        sink: receives the bytes.
+    Raises:
+        ValueError: the file does not tell them.
     """
-
-    closed = False
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink, self._bytes = sink, 0
-
-    def write(self, data: bytes) -> int:
-        self._sink.write(data)
-        self._bytes += len(data)
-        return len(data)
-
-    def tell(self) -> int:
-        return self._bytes
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self.closed = True
+    groups = map(file.metadata.row_group, range(file.num_row_groups))
+    statistics = [group.column(0).statistics for group in groups]
+    if not all(known and known.has_min_max for known in statistics):
+        raise ValueError("it does not tell what its groups hold")
+    return np.array([(known.min, known.max) for known in statistics], np.uint64).reshape(-1, 2)
 
 
 class DocumentsTable:
@@ -202,15 +182,7 @@ class DocumentsTable:
         if not self.schema.equals(documents_schema(self.schema.names[len(DOCUMENT_COLUMNS) :])):
             raise ValueError("it does not hold documents")
         self.documents: int = self._file.metadata.num_rows
-        bounds = [self._bounds(group) for group in range(self._file.num_row_groups)]
-        # The first and the last id of each group, uint64[groups, 2].
-        self._bounds_of_groups = np.array(bounds, np.uint64).reshape(-1, 2)
-
-    def _bounds(self, group: int) -> tuple[int, int]:
-        statistics = self._file.metadata.row_group(group).column(0).statistics
-        if statistics is None or statistics.min is None:
-            raise ValueError("it does not tell the documents of its groups")
-        return statistics.min, statistics.max
+        self._bounds_of_groups = read_bounds(self._file)
 
     def groups(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Yield the documents, group by group.

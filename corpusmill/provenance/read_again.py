@@ -21,7 +21,11 @@ from corpusmill.corpus.decompression import is_compressed
 from corpusmill.corpus.input_formats import piece_bits, read_file, reads_in_ranges
 from corpusmill.knobs import knob
 from corpusmill.location import Location, locate
-from corpusmill.provenance.records import UnreadableTextError
+
+
+class UnreadableTextError(Exception):
+    """The text of a document cannot be read again; the message says why."""
+
 
 # What is wrong with the file of a document that has another text.
 CHANGED = "is not what it was when the data set was built"
@@ -139,7 +143,9 @@ def find_again(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[p
     if not is_read_in_ranges(file):
         yield from _find_in_whole(open_file, file, wanted)
         return
-    places = _places(wanted)
+    # Where they begin in the file.
+    ids = wanted.column("document").to_numpy()
+    places = (ids & np.uint64(2**OFFSET_BITS - 1)).astype(np.int64)
     lengths = wanted.column("length").to_numpy().astype(np.int64)
     for begin, end in _group(places, lengths):
         own, found = wanted.slice(begin, end - begin), list[pa.RecordBatch]()
@@ -176,13 +182,6 @@ def _find(open_file: Open, part: FileRange, wanted: pa.Table) -> Iterator[pa.Rec
             same: Flags = digests_of(read) == digests[places]
             if same.any():
                 yield read if same.all() else read.filter(pa.array(same))
-
-
-def _places(documents: pa.Table) -> npt.NDArray[np.int64]:
-    """Return where documents begin in their files, int64[documents]."""
-    ids = documents.column("document").to_numpy()
-    places: npt.NDArray[np.int64] = (ids & np.uint64(2**OFFSET_BITS - 1)).astype(np.int64)
-    return places
 
 
 def _group(

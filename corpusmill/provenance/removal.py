@@ -1,6 +1,6 @@
-"""The provenance of a data set copied without some documents, and which were removed."""
+"""The provenance of a data set copied without some documents; all documents that it has or had."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from corpusmill.arrays.distinct import are_among
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.manifest_entries import removal_name
+from corpusmill.dataset.manifest_entries import list_provenance, removal_name
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter, Ids
 from corpusmill.provenance.spans_table import SpansFile, SpansWriter
@@ -44,16 +44,35 @@ def copy_documents(table: DocumentsTable, writer: DocumentsWriter, removed: Ids)
         writer.add_rows(group.filter(pa.array(~is_gone)))
 
 
-def read_removed(folder: Location, manifest: Manifest, column: str) -> Iterator[pa.UInt64Array]:
-    """Yield a column of the lists of documents that were removed, some at a time.
+def list_removed(manifest: Manifest) -> Iterator[str]:
+    """Yield the names of the lists of documents that were removed."""
+    for number, removal in enumerate(manifest.removals):
+        if removal.is_listed:
+            yield manifest.path_of(removal_name(number))
+
+
+def list_tables(manifest: Manifest) -> Iterator[str]:
+    """Yield the names of the tables of all documents that a data set has or had.
+
+    Args:
+        manifest: of the data set, which has provenance.
+    """
+    entries = [entry.file for entry in manifest.files]
+    for split in manifest.splits:
+        yield from list_provenance(entries, "documents", split)
+    # What was removed must not come back with the next crawl.
+    yield from list_removed(manifest)
+
+
+def read_column(folder: Location, names: Iterable[str], column: str) -> Iterator[Ids]:
+    """Yield a column of tables of documents, uint64[n], a group of them at a time.
 
     Args:
         folder: of the data set.
-        manifest: of the data set.
+        names: of the tables.
         column: "document" or "digest".
     """
-    for number, removal in enumerate(manifest.removals):
-        if removal.is_listed:
-            with open_documents(folder, manifest.path_of(removal_name(number))) as documents:
-                for table in documents.groups([column]):
-                    yield table.column(column).combine_chunks()
+    for name in names:
+        with open_documents(folder, name) as documents:
+            for table in documents.groups([column]):
+                yield table.column(column).combine_chunks().to_numpy()

@@ -13,8 +13,7 @@ from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError, first_line, option, suggest
 from corpusmill.location import Location
-from corpusmill.provenance.records import DocumentRecord, records_of
-from corpusmill.provenance.store import OriginStore
+from corpusmill.provenance.store import DocumentRecord, OriginStore, records_of
 
 # How DuckDB names a column that there is not.
 _UNKNOWN_COLUMN = re.compile(r'column "([^"]+)" not found|column named "?([^"\s]+)"?')

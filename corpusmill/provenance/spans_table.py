@@ -15,7 +15,7 @@ groups of the same size, of which one is read to look up a row.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, NamedTuple, Protocol, Self
+from typing import BinaryIO, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusmill.arrays import ragged
+from corpusmill.formats.shard_formats import Sink
 from corpusmill.knobs import knob
 from corpusmill.objectives.columns import SPANS
-from corpusmill.provenance.documents_table import Ids
+from corpusmill.provenance.documents_table import Ids, read_bounds
 
 Integers = npt.NDArray[np.int64]
 
@@ -70,17 +71,6 @@ class Spans(NamedTuple):
 
 
 _NOTHING = Spans(*(np.zeros(0, kind) for kind in _TYPES.values()))
-
-
-class Sink(Protocol):
-    """Where the bytes of a file go."""
-
-    @property
-    def closed(self) -> bool:
-        """Whether it is closed."""
-
-    def write(self, data: bytes, /) -> int:
-        """Take bytes."""
 
 
 GROUP_LINES = knob("group_lines", 2**17)
@@ -198,17 +188,8 @@ class SpansFile:
         self._stream, self._file = stream, pq.ParquetFile(stream, pre_buffer=False)
         if not self._file.schema_arrow.equals(SCHEMA):
             raise ValueError("it does not hold the spans of rows")
-        metadata = self._file.metadata
-        groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
-        bounds = [
-            (statistics.min, statistics.max)
-            for group in groups
-            if group.num_rows and (statistics := group.column(0).statistics)
-        ]
-        if len(bounds) != sum(group.num_rows > 0 for group in groups):
-            raise ValueError("it does not tell the rows of its groups")
-        # The first and the last row of each group; a row may be in several.
-        self._firsts, self._lasts = np.array(bounds, np.int64).reshape(-1, 2).T
+        # A row may be in several groups.
+        self._firsts, self._lasts = read_bounds(self._file).astype(np.int64).T
 
     def __len__(self) -> int:
         """Return the number of rows."""

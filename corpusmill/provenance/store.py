@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Protocol, TypeVar
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.corpus.input_formats import piece_bits
 from corpusmill.dataset.manifest import MANIFEST, Manifest
@@ -23,13 +25,95 @@ from corpusmill.errors import UserError, count_things, in_one_line, option
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import DocumentsTable, Ids
-from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, records_of
 from corpusmill.provenance.spans_table import Integers, Spans, SpansFile
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
 _MOST_THREADS = 8
+
+
+@dataclass(frozen=True)
+class DocumentRecord:
+    """What a data set keeps of a document.
+
+    Attributes:
+        document: its id.
+        length: bytes of its record in its file, after decompression; 1 in tables; 0 if its reader
+            does not tell.
+        tokens: its number of tokens.
+        digest: of its text (`corpusmill.arrays.text_hashes`).
+        fields: the kept fields that it has, by name.
+    """
+
+    document: int
+    length: int
+    tokens: int
+    digest: int
+    fields: Mapping[str, str]
+
+    @property
+    def file_number(self) -> int:
+        """The number of its file among those of the corpus."""
+        return self.document >> OFFSET_BITS
+
+    @property
+    def place(self) -> int:
+        """Where it begins in its file: a byte after decompression; in tables row << 12 | piece."""
+        return self.document & ((1 << OFFSET_BITS) - 1)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Tokens of a document.
+
+    Attributes:
+        document: id of the document.
+        first_token: the place of the first one among the document's tokens.
+        tokens: their number.
+    """
+
+    document: int
+    first_token: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class RowOrigin:
+    """Where a row comes from.
+
+    Attributes:
+        split: the split.
+        row: number of the row in the split.
+        shard: file name of its shard.
+        shard_row: number of the row in its shard.
+        document: id of the document from which it was built; the first one, if it joins several.
+        repeat: in which pass over the document.
+        spans: the tokens in it, in their order, without special tokens; empty if the objective does
+            not tell them.
+    """
+
+    split: str
+    row: int
+    shard: str
+    shard_row: int
+    document: int
+    repeat: int
+    spans: tuple[Span, ...]
+
+    @property
+    def documents(self) -> tuple[int, ...]:
+        """The ids of all documents in it, each once."""
+        named = (span.document for span in self.spans)
+        return tuple(dict.fromkeys((self.document, *named) if not self.spans else named))
+
+
+def records_of(table: pa.Table) -> Iterator[DocumentRecord]:
+    """Yield the documents of a table (`corpusmill.provenance.documents_table`)."""
+    for row in table.to_pylist():
+        document, length, tokens, digest = (row.pop(name) for name in DOCUMENT_COLUMNS)
+        fields = {name: value for name, value in row.items() if value is not None}
+        yield DocumentRecord(document, length, tokens, digest, fields)
 
 
 class Follow(Protocol):
@@ -137,11 +221,7 @@ class OriginStore:
 
     def _rows_in(self, split: str, documents: Ids) -> Iterator[RowOrigin]:
         starts, near = self._row_starts(split), self._files_near(documents)
-        by_tag = {
-            generation.tag: held
-            for generation in self._provenance.generations
-            if len(held := self._provenance.select_held(generation, documents))
-        }
+        by_tag = {generation.tag: held for generation, held in self._by_generation(documents)}
         files = [
             (name, start, by_tag[generation.tag])
             for name, start in zip(self.names("spans", split), starts, strict=False)
@@ -329,17 +409,16 @@ class OriginStore:
             names, shards = self.names("spans", split), self.manifest.splits[split].shards
             rows = [shard.rows for shard in shards]
             if len(names) != len(shards):  # the shards of the format are joined
-                rows = [self._count_rows(name) for name in names]
+                rows = []
+                for name in names:
+                    with open_spans(self.folder, name) as file:
+                        rows.append(len(file))
                 if sum(rows) != self.manifest.splits[split].rows:
                     cause = f"the files about {split} do not tell of its rows"
                     raise damaged_file(self.folder, MANIFEST, cause)
             self._starts[split] = [0, *accumulate(rows)]
             self._file_rows.update(zip(names, rows, strict=True))
         return self._starts[split]
-
-    def _count_rows(self, name: str) -> int:
-        with open_spans(self.folder, name) as file:
-            return len(file)
 
     def _shard_ends(self, split: str) -> list[int]:
         """Return the number of rows up to the end of each shard of a split."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby, pairwise
 from typing import BinaryIO, TypeAlias
 
@@ -19,8 +19,8 @@ from corpusmill.errors import catch_panics
 from corpusmill.knobs import knob
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.registry import OBJECTIVES
-from corpusmill.provenance.read_again import CHANGED, Inputs, find_again
-from corpusmill.provenance.records import DocumentRecord, Span, UnreadableTextError
+from corpusmill.provenance.read_again import CHANGED, Inputs, UnreadableTextError, find_again
+from corpusmill.provenance.store import DocumentRecord, Span
 from corpusmill.tokenization.growth import load_tokenizer
 from corpusmill.tokenization.marked_texts import MarkedTokenizer
 from corpusmill.tokenization.text_cuts import Cuts, TextMarks, remove_marks
@@ -128,8 +128,13 @@ class Texts:
         cause = UnreadableTextError(f"{name} {CHANGED}")
         try:
             for stream in self._inputs.open(name):
-                again, wanted = partial(_rewind, stream), _to_table(records)
-                for documents in find_again(again, file, wanted):
+                wanted = _to_table(records)
+
+                def rewind(stream: BinaryIO = stream) -> AbstractContextManager[BinaryIO]:
+                    stream.seek(0)
+                    return nullcontext(stream)
+
+                for documents in find_again(rewind, file, wanted):
                     for row, document in enumerate(documents.column("document").to_pylist()):
                         del records[document]
                         yield document, documents.slice(row, 1)
@@ -229,9 +234,3 @@ def _to_table(records: Mapping[int, DocumentRecord]) -> pa.Table:
         for name in _WANTED.names
     ]
     return pa.Table.from_batches([ragged.to_batch(columns, _WANTED)])
-
-
-def _rewind(stream: BinaryIO) -> AbstractContextManager[BinaryIO]:
-    """Return a stream at its beginning, which stays open."""
-    stream.seek(0)
-    return nullcontext(stream)

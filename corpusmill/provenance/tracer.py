@@ -8,8 +8,14 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_tokenizer
 from corpusmill.location import Location
 from corpusmill.provenance.read_again import Inputs
-from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span
-from corpusmill.provenance.store import Follow, OriginStore, pass_on
+from corpusmill.provenance.store import (
+    DocumentRecord,
+    Follow,
+    OriginStore,
+    RowOrigin,
+    Span,
+    pass_on,
+)
 
 if TYPE_CHECKING:
     from corpusmill.provenance.texts import Texts

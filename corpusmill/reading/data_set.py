@@ -3,20 +3,18 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from corpusmill.arrays.columns import ANY_LENGTH
 from corpusmill.dataset.file_checks import Problem
-from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, Manifest, Shard
-from corpusmill.dataset.shards import open_data_set, read_tokenizer
-from corpusmill.errors import UserError, count_things, option, suggest
-from corpusmill.knobs import knob
-from corpusmill.location import Location, locate, locate_here, refuse_special
+from corpusmill.dataset.manifest import Manifest, Shard
+from corpusmill.dataset.shards import open_data_set
+from corpusmill.errors import UserError, count_things, option
+from corpusmill.location import locate, locate_here
 from corpusmill.reading.cache.pieces import cut_shards
 from corpusmill.reading.cache.shard_cache import (
     Leftovers,
@@ -25,7 +23,14 @@ from corpusmill.reading.cache.shard_cache import (
     default_cache_folder,
     unpack_together,
 )
-from corpusmill.reading.cache.unpacking import DamagedError, damaged, fetch_parts
+from corpusmill.reading.checks import (
+    Vocabulary,
+    check_length,
+    check_present,
+    check_split,
+    check_tokenizer,
+    find_damaged,
+)
 from corpusmill.reading.order.order import WINDOW, Order
 from corpusmill.reading.order.schedule import SLICES, cut_stretches, find_parts
 from corpusmill.reading.rows import (
@@ -39,156 +44,11 @@ from corpusmill.reading.rows import (
     group,
     integers,
 )
-from corpusmill.reading.traceable import Traceable
-from corpusmill.tokenization.tokenizer_file import ROLES, SpecialTokens
-
-
-def check_split(folder: Location, manifest: Manifest, split: str) -> None:
-    """Refuse a split that does not exist or has no rows."""
-    if split not in manifest.splits or not manifest.splits[split].rows:
-        filled = [name for name, entry in manifest.splits.items() if entry.rows]
-        cause = f"{folder} has {', '.join(filled) or 'no examples'}"
-        cure = f"{suggest(split, filled)}Give one of these"
-        raise UserError(f'split="{split}"', cause, cure)
-
-
-def check_length(manifest: Manifest, url: str, longest: int, max_length: int) -> None:
-    """Refuse rows that are longer than a model allows."""
-    if longest <= max_length:
-        return
-    cause = f"the longest example of {url} has {count_things(longest, 'token')}"
-    cure = f"Use a model with a larger limit, or build with a smaller {option('max_seq_length')}"
-    if manifest.columns[0].width == ANY_LENGTH:
-        cure = "Its rows are whole documents: read them with TokenWindows or TokenPacks"
-    raise UserError(f"max_length={max_length}", cause, cure)
-
-
-LISTED_FILES = knob("listed_files", 1000)
-"""Of more files none is looked for when a data set is opened: a list of 1,000 takes one request to
-an object store, and each is looked for again when it is needed."""
-
-
-def check_present(folder: Location, manifest: Manifest, shards: Sequence[Shard]) -> None:
-    """Refuse a data set that lacks a file of a shard, or has one with another size."""
-    entries = manifest.entries
-    if len(shards) * len(manifest.suffixes) > LISTED_FILES:
-        return
-    present = folder.list()
-    for shard in shards:
-        for name in manifest.parts(shard.file):
-            if name not in present:
-                raise damaged(folder, name, f"{MANIFEST} lists it, but it is missing")
-            if present[name] != entries[name].bytes:
-                expected = f"{MANIFEST} says {entries[name].bytes:,}"
-                raise damaged(
-                    folder, name, f"it has {count_things(present[name], 'byte')}, {expected}"
-                )
-
-
-def find_damaged(folder: Location, manifest: Manifest, shards: Sequence[Shard]) -> dict[str, str]:
-    """Return the shards that are missing or differ from what was written, each with the cause.
-
-    Raises:
-        UserError: all of them are damaged, or a file exists but cannot be read now.
-    """
-    causes = {}
-    for shard in shards:
-        try:
-            fetch_parts(folder, manifest, shard.file)
-        except DamagedError as error:
-            file = error.value.rpartition("/")[2]
-            causes[shard.file] = f"{'' if file == shard.file else f'{file}: '}{error.cause}"
-    if len(causes) == len(shards):
-        first, cause = next(iter(causes.items()))
-        cause = f"all of its {len(shards)} shards are damaged, such as {first} ({cause})"
-        raise UserError(str(folder), cause, "Copy or build the data set again")
-    return causes
-
-
-class Vocabulary(Protocol):
-    """A tokenizer of `transformers` or `tokenizers`, as far as it is compared."""
-
-    def get_vocab(self) -> dict[str, int]:
-        """Return the id of each token, including added tokens."""
-
-
-def check_tokenizer(
-    folder: Location, manifest: Manifest, tokenizer: str | Path | Vocabulary
-) -> None:
-    """Refuse a tokenizer that gives tokens other ids than those of the data.
-
-    Args:
-        folder: the folder of the data set.
-        manifest: its manifest.
-        tokenizer: a tokenizer.json, a folder with one, or a tokenizer of `transformers` or
-            `tokenizers`. It may have further tokens.
-
-    Raises:
-        UserError: it is not a tokenizer, or does not fit the data.
-    """
-    if isinstance(tokenizer, str | Path):
-        value, content = f"tokenizer={tokenizer}", _read_tokenizer(Path(tokenizer))
-        if hashlib.sha256(content).hexdigest() == manifest.tokenizer.sha256:
-            return
-        vocabulary = _decode_vocabulary(content, value)
-    else:
-        value = f"tokenizer={type(tokenizer).__name__}"
-        if not hasattr(tokenizer, "get_vocab"):
-            cause = "it has no get_vocab(), which is needed for comparing tokenizers"
-            raise UserError(value, cause, "Give a tokenizer of transformers, or a tokenizer.json")
-        vocabulary = tokenizer.get_vocab()
-    own = read_tokenizer(folder, manifest).encode()
-    difference = _compare(_decode_vocabulary(own, f"{folder}/{TOKENIZER}"), vocabulary)
-    difference = difference or _compare_special(manifest.tokenizer.special, tokenizer)
-    if difference:
-        cause = f"the data was built with another tokenizer: {difference}"
-        raise UserError(value, cause, f"Give the {TOKENIZER} of {folder}")
-
-
-def _read_tokenizer(path: Path) -> bytes:
-    file = path / TOKENIZER if path.is_dir() else path
-    try:
-        refuse_special(file)
-        return file.read_bytes()
-    except OSError as error:
-        cause = f"it cannot be read ({error.strerror})"
-        raise UserError(f"tokenizer={path}", cause, f"Give a {TOKENIZER}") from None
-
-
-def _decode_vocabulary(content: bytes, value: str) -> dict[str, int]:
-    # Slow to import, and rarely needed.
-    from corpusmill.tokenization.growth import load_tokenizer  # noqa: PLC0415
-
-    try:
-        vocabulary: dict[str, int] = load_tokenizer(content.decode(), value).get_vocab()
-    except UserError:
-        raise
-    except Exception as error:  # the library raises plain Exception
-        cause = f"it is not a {TOKENIZER} ({error})"
-        raise UserError(value, cause, f"Give the {TOKENIZER} of the data set") from None
-    return vocabulary
-
-
-def _compare(expected: Mapping[str, int], vocabulary: Mapping[str, int]) -> str:
-    """Return a clause on the first token with another id; empty if all ids are as expected."""
-    for token, number in sorted(expected.items(), key=lambda item: item[1]):
-        if vocabulary.get(token) != number:
-            other = f"is {vocabulary[token]} in it" if token in vocabulary else "is not in it"
-            return f"{token!r}, which is {number} in the data, {other}"
-    return ""
-
-
-def _compare_special(special: SpecialTokens, tokenizer: object) -> str:
-    for role in ROLES:
-        name = f"{role}_token_id"
-        expected, number = getattr(special, f"{role}_id"), getattr(tokenizer, name, None)
-        if expected is not None and number is not None and expected != number:
-            return f"its {name} is {number}, that of the data is {expected}"
-    return ""
-
 
 if TYPE_CHECKING:
     from corpusmill.console.shown_reports import DataSetReport
+    from corpusmill.provenance.store import DocumentRecord, RowOrigin
+    from corpusmill.provenance.tracer import TracedRow
 
 # Of each split, where a notebook shows a data set.
 _SHOWN_EXAMPLES = 2
@@ -301,7 +161,7 @@ class Samples(ABC):
         return samples
 
 
-class DataSet(Samples, Traceable):
+class DataSet(Samples):
     """One split of a data set: `len` examples, read by number.
 
     Opening it reads only the manifest and, if there are no more than 1,000 files, their list. A
@@ -491,6 +351,106 @@ class DataSet(Samples, Traceable):
             part.source = name
             part._hold(tuple(own[name]))
         return parts
+
+    def first_generations(self, number: int) -> Self:
+        """Return the examples of the first parts of a data set that was added to (`--append`).
+
+        So a run can continue with what it began with.
+
+        Args:
+            number: how many parts.
+
+        Raises:
+            UserError: the data set has not as many parts, or these have no examples in the split.
+        """
+        known = self.manifest.provenance.generations if self.manifest.provenance else ()
+        most, value = max(1, len(known)), f"first_generations({number})"
+        if not 1 <= number <= most:
+            raise UserError(value, f"the data set has {most}", f"Give 1 to {most}")
+        shards = self.manifest.splits[self.split].shards
+        if most > 1:
+            shards = shards[: sum(part.shards.get(self.split, 0) for part in known[:number])]
+        kept = {shard.file for shard in shards}
+        if not any(shard.rows for shard in shards):
+            raise UserError(value, f"they have no examples in {self.split}", "Give more")
+        part = copy(self)
+        part._hold(tuple(shard for shard in self.shards if shard.file in kept))
+        return part
+
+    def rows_in_split(self, samples: Integers) -> Integers:
+        """Return the numbers of examples among all rows of their split, int64[n].
+
+        They differ where some shards are not read, such as those of other sources.
+
+        Args:
+            samples: int64[n], the numbers of the examples.
+        """
+        entries = self.manifest.splits[self.split].shards
+        firsts = np.cumsum([0, *(entry.rows for entry in entries)])
+        in_split = {entry.file: first for entry, first in zip(entries, firsts, strict=False)}
+        starts = np.cumsum([0, *(shard.rows for shard in self.shards)])
+        own = np.array([in_split[shard.file] for shard in self.shards], np.int64)
+        shards = np.searchsorted(starts, samples, side="right") - 1
+        rows: Integers = own[shards] + samples - starts[shards]
+        return rows
+
+    def trace(
+        self, samples: Iterable[int], inputs: Sequence[str | Path] | None = None
+    ) -> "list[TracedRow]":
+        """Return of which documents, and of which of their tokens, examples are made.
+
+        Args:
+            samples: the numbers of the examples.
+            inputs: where the corpus is, as a build takes it, to read texts from; None reads none.
+
+        Raises:
+            IndexError: there is no such example.
+            UserError: the data set was built without provenance, or a file of it is damaged.
+
+        Example:
+            for row in data_set.trace([7], ["corpus"]):
+                for span in row.spans:
+                    print(span.document.file, span.document.record.place, span.text)
+        """
+        from corpusmill.provenance.read_again import Inputs  # noqa: PLC0415  trainers need none
+        from corpusmill.provenance.tracer import Tracer  # noqa: PLC0415
+
+        numbers = np.array([*samples], np.int64)
+        total = sum(shard.rows for shard in self.shards)
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < total:
+            raise IndexError(f"there are {total} examples, numbered from 0")
+        places = None if inputs is None else Inputs(tuple(map(str, inputs)))
+        tracer = Tracer(self.folder, self.manifest, places)
+        return tracer.trace(self.split, self.rows_in_split(numbers).tolist())
+
+    def rows_of(self, documents: Iterable[int]) -> "list[RowOrigin]":
+        """Return every row of the data set, of any split, that holds text of some documents.
+
+        Args:
+            documents: their ids.
+
+        Raises:
+            UserError: the data set was built without provenance, or a file of it is damaged.
+        """
+        from corpusmill.provenance.store import OriginStore  # noqa: PLC0415
+
+        ids = np.array([*documents], np.uint64)
+        return list(OriginStore(self.folder, self.manifest).rows_of(ids))
+
+    def find_documents(self, where: str) -> "list[DocumentRecord]":
+        """Return the documents for which a condition of SQL is true; this needs duckdb.
+
+        Args:
+            where: the condition, over document, file, source, split, place, length, tokens, digest
+                and the kept fields ("url LIKE '%example%'").
+
+        Raises:
+            UserError: the data set was built without provenance, duckdb is not installed, or it
+                refuses the condition.
+        """
+        from corpusmill.provenance.search import search_documents  # noqa: PLC0415
+
+        return search_documents(self.folder, self.manifest, where)
 
     def lengths(self, samples: Integers) -> Integers:
         """Return the tokens of each example, int64[n], without reading it."""

@@ -1,7 +1,8 @@
-"""Examples in memory: columns of NumPy arrays, lists as values and offsets."""
+"""Examples in memory, as columns of NumPy arrays with lists as values and offsets; and batches."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -98,6 +99,11 @@ class Lists(NamedTuple):
         return np.diff(self.offsets)
 
     @property
+    def flat(self) -> npt.NDArray[Any]:
+        """The values of the lists alone, any[sum of their lengths]."""
+        return self.values[self.offsets[0] : self.offsets[-1]]
+
+    @property
     def nbytes(self) -> int:
         """The size of both arrays in bytes."""
         return self.values.nbytes + self.offsets.nbytes
@@ -145,11 +151,21 @@ class Rows(Sequence[dict[str, Any]]):
             if step != 1:
                 raise ValueError("rows can only be sliced with a step of 1")
             end = max(begin, end)
-            columns = {name: _slice(column, begin, end) for name, column in self.columns.items()}
+            columns = {
+                name: Lists(column.values, column.offsets[begin : end + 1])
+                if isinstance(column, Lists)
+                else column[begin:end]
+                for name, column in self.columns.items()
+            }
             shares = None if self.mask_shares is None else self.mask_shares[begin:end]
             return Rows(columns, self.samples[begin:end], self.epochs[begin:end], shares)
         row = range(len(self))[index]
-        return {name: _value(column, row) for name, column in self.columns.items()}
+        return {
+            name: column.values[column.offsets[row] : column.offsets[row + 1]]
+            if isinstance(column, Lists)
+            else column[row].item()
+            for name, column in self.columns.items()
+        }
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[row] for row in range(len(self)))
@@ -166,16 +182,16 @@ class Rows(Sequence[dict[str, Any]]):
         return column
 
 
-def _value(column: Values, row: int) -> Any:
-    if isinstance(column, Lists):
-        return column.values[column.offsets[row] : column.offsets[row + 1]]
-    return column[row].item()
+class Collator(Protocol):
+    """Turns rows into the arguments of a model."""
 
+    def prepare(self, rows: Rows) -> Rows:
+        """Do what is done row by row for many rows at once, such as masking; by default nothing."""
+        return rows
 
-def _slice(column: Values, begin: int, end: int) -> Values:
-    if isinstance(column, Lists):
-        return Lists(column.values, column.offsets[begin : end + 1])
-    return column[begin:end]
+    @abstractmethod
+    def __call__(self, rows: Rows) -> Batch:
+        """Return the arrays of one batch, from prepared rows."""
 
 
 def integers(name: str, numbers: Any) -> Integers:

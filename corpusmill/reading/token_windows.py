@@ -95,7 +95,9 @@ class TokenWindows(Samples):
         self.data_set, self.context_len = data_set, context_len
         self.stride = context_len if stride is None else stride
         self.across_shards = across_shards
-        self._check()
+        check_minimum("context_len", context_len, 1)
+        check_minimum("stride", stride, 1)
+        check_stream(data_set)
         self.fim_rate, self.fim_spm_share, self.seed = fim_rate, fim_spm_share, seed
         self._fim_tokens = self._find_fim_tokens() if fim_rate else None
         self._shard_tokens = tuple(shard.tokens for shard in data_set.shards)
@@ -213,11 +215,6 @@ class TokenWindows(Samples):
             cause = f"{MANIFEST} names no special tokens such as {names}"
             raise UserError(value, cause, "Build the data set anew, with a tokenizer that has them")
         return np.array([*around], np.int64), find_tokens(special)
-
-    def _check(self) -> None:
-        check_minimum("context_len", self.context_len, 1)
-        check_minimum("stride", self.stride, 1)
-        check_stream(self.data_set)
 
 
 def check_stream(data_set: DataSet) -> None:

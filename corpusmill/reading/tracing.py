@@ -12,11 +12,11 @@ import numpy as np
 
 from corpusmill.errors import UserError, count_things
 from corpusmill.knobs import knob
-from corpusmill.provenance.records import RowOrigin, Span
+from corpusmill.provenance.store import RowOrigin, Span
 from corpusmill.reading.data_set import DataSet, Samples
-from corpusmill.reading.order.mixture import JoinedSamples
+from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.order.order import Order, Ordering
-from corpusmill.reading.order.schedule import Batching, FixedBatches, Pool, Position
+from corpusmill.reading.order.schedule import Batching, FixedBatches, Pool, Position, list_pools
 from corpusmill.reading.rows import Integers, check_epoch, check_minimum, group
 from corpusmill.reading.token_packs import TokenPacks
 from corpusmill.reading.token_windows import TokenWindows
@@ -91,7 +91,9 @@ def _rows_of_windows(samples: TokenWindows, numbers: Integers) -> list[list[Stor
     begins = samples.find_begins(numbers)
     stops = begins + samples.context_len + 1
     rows_of_windows: list[list[StoredRow]] = [[] for _ in numbers]
-    for shard in _list_shards(starts, begins, stops):
+    holds = [np.searchsorted(starts, places, side="right") - 1 for places in (begins, stops - 1)]
+    held = (range(first, last + 1) for first, last in np.transpose(holds).tolist())
+    for shard in sorted(set(chain.from_iterable(held))):
         rows = np.arange(firsts[shard], firsts[shard + 1])
         ends = starts[shard] + np.cumsum([0, *data_set.lengths(rows)], dtype=np.int64)
         first_row = int(data_set.rows_in_split(rows[:1])[0])
@@ -113,13 +115,6 @@ def _rows_of_packs(samples: TokenPacks, numbers: Integers) -> list[list[StoredRo
         ]
         for pieces in samples.find_pieces(numbers)
     ]
-
-
-def _list_shards(starts: Integers, begins: Integers, stops: Integers) -> list[int]:
-    """Return the shards that hold tokens of some windows, in order."""
-    holds = [np.searchsorted(starts, places, side="right") - 1 for places in (begins, stops - 1)]
-    shards = (range(first, last + 1) for first, last in np.transpose(holds).tolist())
-    return sorted(set(chain.from_iterable(shards)))
 
 
 def _cut(ends: Integers, begin: int, stop: int) -> Iterator[tuple[int, int, int]]:
@@ -268,9 +263,7 @@ class Run:
     def _step_of(self, batching: FixedBatches, place: int) -> int | None:
         """Return the step that reads a place of an epoch; None if it is left out."""
         size = self.world_size * batching.batch_size
-        whole, rest = divmod(len(self.order), size)
-        # The last step takes what is too little for a step of its own.
-        steps = whole if batching.drop_last else whole + (rest >= self.world_size)
+        steps = batching.count_steps(len(self.order), self.world_size)
         if place // size < steps:
             return place // size
         return None if batching.drop_last else steps - 1
@@ -287,11 +280,8 @@ class Run:
         return np.concatenate(parts)
 
     def _pools(self, epoch: int) -> Iterator[Pool]:
-        size = len(self.order)
-        position, end = Position(epoch * size), (epoch + 1) * size
-        while pool := self.batching.next_pool(position, end, self.world_size):
-            yield pool
-            position = pool.position_after(pool.steps)
+        begin, end = epoch * len(self.order), (epoch + 1) * len(self.order)
+        return list_pools(self.batching, Position(begin), end, self.world_size)
 
     def _read(self, pool: Pool, epoch: int, step: int, number: int) -> Step:
         batches = (pool.batch(step, rank) for rank in range(self.world_size))

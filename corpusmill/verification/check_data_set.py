@@ -19,9 +19,9 @@ from corpusmill.dataset.file_checks import (
     count_bytes,
     list_tasks,
 )
-from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest, Split
+from corpusmill.dataset.manifest import MANIFEST, SUCCESS, Manifest
 from corpusmill.dataset.manifest_entries import Counts, add_all, as_mapping, weigh_segments
-from corpusmill.dataset.manifest_json import decode, is_sealed
+from corpusmill.dataset.manifest_json import DamagedManifestError, decode
 from corpusmill.dataset.ownership import OwnFiles
 from corpusmill.errors import UserError
 from corpusmill.location import Location, locate
@@ -153,7 +153,12 @@ def conclude(listed: Listed, totals: Totals) -> list[Problem]:
     problems += (fault for _, fault in sorted(totals.faults, key=lambda problem: problem[0]))
     for name, split in manifest.splits.items():
         if name not in totals.uncounted:
-            problems += _check_distributions(name, split, totals.counts.get(name, {}))
+            counts = totals.counts.get(name, {})
+            problems += (
+                Problem(MANIFEST, f"{name}: the distribution {kind} is not that of the rows")
+                for kind, stated in split.distributions.items()
+                if kind in counts and as_mapping(counts[kind]) != stated
+            )
     return [*problems, *_check_manifest(manifest)]
 
 
@@ -171,13 +176,11 @@ def _read_manifest(
         content = folder.read(MANIFEST)
     except OSError as error:
         return None, [Problem(MANIFEST, f"it cannot be read: {error}")]
-    if not is_sealed(content):
-        changed = (
-            "its sha256 is not the one that it states, and without a trustworthy manifest nothing "
-            "else was checked"
-        )
-        return None, [Problem(MANIFEST, changed)]
-    return decode(content, str(folder)), []
+    try:
+        return decode(content, str(folder)), []
+    except DamagedManifestError as error:
+        cause = f"{error.cause}, and without a trustworthy manifest nothing else was checked"
+        return None, [Problem(MANIFEST, cause)]
 
 
 def _compare_copies(
@@ -189,14 +192,6 @@ def _compare_copies(
             yield Problem(name, f"missing: it is a copy of {entry.file}")
         elif any(check_digest(replace(entry, file=name), folder)):
             yield Problem(name, f"it is not the copy of {entry.file} that it should be")
-
-
-def _check_distributions(
-    name: str, split: Split, counts: Mapping[str, Counts]
-) -> Iterator[Problem]:
-    for kind, stated in split.distributions.items():
-        if kind in counts and as_mapping(counts[kind]) != stated:
-            yield Problem(MANIFEST, f"{name}: the distribution {kind} is not that of the rows")
 
 
 def _check_manifest(manifest: Manifest) -> Iterator[Problem]:

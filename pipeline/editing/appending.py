@@ -8,8 +8,8 @@ from corpusmill.corpus.document_options import make_texts
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_json import from_json
 from corpusmill.errors import UserError, option
-from corpusmill.formats.shard_names import tells_parts_apart
-from corpusmill.provenance.digests import list_tables
+from corpusmill.formats.output_options import tells_parts_apart
+from corpusmill.provenance.removal import list_tables
 from pipeline.folders.changes import compare_files, compare_generations
 from pipeline.folders.run_folder import RunFolder
 from pipeline.recipe.recipe import Recipe

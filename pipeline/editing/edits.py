@@ -16,7 +16,7 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError, option
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import Ids, documents_schema
-from corpusmill.provenance.removal import read_removed
+from corpusmill.provenance.removal import list_removed, read_column
 from corpusmill.provenance.search import search_tables
 from corpusmill.provenance.store import OriginStore
 
@@ -94,8 +94,9 @@ def choose_documents(
     table = pa.concat_tables([schema.empty_table(), *found]).sort_by("document")
     missing = np.setdiff1d(np.array(documents, np.uint64), table.column("document").to_numpy())
     # A command that is given again may name documents that are gone.
-    for removed in read_removed(folder, manifest, "document") if len(missing) else ():
-        missing = np.setdiff1d(missing, removed.to_numpy())
+    names = list_removed(manifest) if len(missing) else ()
+    for removed in read_column(folder, names, "document"):
+        missing = np.setdiff1d(missing, removed)
     for number in missing.tolist():
         cause = "the data set holds no such document"
         raise UserError(option("document", number), cause, "Give an id of `corpusmill trace`")

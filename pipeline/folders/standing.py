@@ -18,8 +18,9 @@ import psutil
 
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_entries import VERSION_FOLDER
+from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.ownership import OwnFiles, OwnFolder
-from corpusmill.dataset.shards import RUN, decode_whole
+from corpusmill.dataset.shards import RUN
 from corpusmill.errors import UserError, option
 from corpusmill.location import Location, refuse_special
 from transforms.recovery import Run, count_finished, read_run
@@ -212,7 +213,7 @@ def look(output: Location, temp_location: Location | None) -> Standing:
         raise error.about(option("output", output)) from None
     _refuse_links(output)
     is_ours = content is not None and b'"corpusmill"' in content[:100]
-    manifest = decode_whole(content, output) if content is not None and is_ours else None
+    manifest = decode(content, str(output)) if content is not None and is_ours else None
     own = OwnFiles.find(output, listed, manifest)
     current = manifest.version if manifest else 0
     unfinished = tuple(

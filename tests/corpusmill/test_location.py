@@ -16,7 +16,7 @@ from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.dataset.shards import open_data_set, read_manifest, read_shard
 from corpusmill.errors import UserError
 from corpusmill.location import Location, RemoteUrl, locate
-from corpusmill.reading.data_set import check_tokenizer
+from corpusmill.reading.checks import check_tokenizer
 from corpusmill.verification.check_data_set import verify
 from tests.tools.small_datasets import write_dataset
 

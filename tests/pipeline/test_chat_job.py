@@ -18,7 +18,7 @@ from corpusmill.errors import UserError
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader, make_batches
-from corpusmill.reading.order.mixture import mix
+from corpusmill.reading.mixture import mix
 from tests.corpusmill.objectives.reference_chat import Piece, encode, pack_lengths
 from tests.tools import jobs
 from tests.tools.chat_data import draw_conversations, write_lines, write_tokenizer

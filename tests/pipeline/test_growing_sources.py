@@ -15,7 +15,7 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.order.mixture import mix
+from corpusmill.reading.mixture import mix
 from corpusmill.verification.check_data_set import verify
 from tests.tools.growing import without_descriptions
 from tests.tools.jobs import SMALL, TWO_WORKERS, build, digests, last_wins, run_here

@@ -16,8 +16,8 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.location import Location, locate
 from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
-from corpusmill.provenance.records import RowOrigin
 from corpusmill.provenance.search import search_documents
+from corpusmill.provenance.store import RowOrigin
 from corpusmill.provenance.tracer import Tracer
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs

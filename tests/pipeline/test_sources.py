@@ -12,7 +12,7 @@ from corpusmill.dataset.shards import read_manifest
 from corpusmill.errors import UserError
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.order.mixture import mix
+from corpusmill.reading.mixture import mix
 from corpusmill.verification.check_data_set import verify
 from tests.tools.jobs import TWO_WORKERS, build_again, digests, list_text_objectives, run_here
 

@@ -9,10 +9,10 @@ import numpy as np
 from corpusmill.arrays.columns import Column
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.load.batches import Batches, Collator, Reader
+from corpusmill.reading.load.batches import Batches, Reader
 from corpusmill.reading.order.order import Order, Ordering
 from corpusmill.reading.order.schedule import Batching, Position
-from corpusmill.reading.rows import Batch, Integers, Lists, Rows, Values
+from corpusmill.reading.rows import Batch, Collator, Integers, Lists, Rows, Values
 from tests.tools.manifests import INPUT_IDS, small_manifest
 
 

@@ -14,8 +14,7 @@ from corpusmill.dataset.shards import read_manifest, read_shard, read_tokenizer
 from corpusmill.location import locate
 from corpusmill.objectives.columns import SPANS
 from corpusmill.provenance.read_again import Inputs
-from corpusmill.provenance.records import DocumentRecord, RowOrigin, Span, records_of
-from corpusmill.provenance.store import OriginStore
+from corpusmill.provenance.store import DocumentRecord, OriginStore, RowOrigin, Span, records_of
 from corpusmill.provenance.texts import Texts
 from corpusmill.testing.objectives import check_spans
 

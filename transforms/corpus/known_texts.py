@@ -37,7 +37,7 @@ from corpusmill.corpus.filters.duplicates import (
 from corpusmill.corpus.filters.functions import Step
 from corpusmill.knobs import knob
 from corpusmill.location import Location
-from corpusmill.provenance.digests import read_digests
+from corpusmill.provenance.removal import read_column
 from transforms.coders import NamedOutputs
 from transforms.corpus.duplicates import (
     DOCUMENT_BYTES,
@@ -196,7 +196,7 @@ class _ListHeld(beam.DoFn):
 
     def _list(self, task: Task, filters: Sequence[str]) -> Iterator[Output]:
         names = [name for [name] in read_line(task)]
-        digests = read_digests(self._search.held.folder, names)
+        digests = read_column(self._search.held.folder, names, "digest")
         if self._search.is_filtered:
             [path] = filters
             bits = DigestFilter(unseal(read_file(path), path))

@@ -45,7 +45,6 @@ from corpusmill.reading.cache.pieces import (
 )
 from corpusmill.reading.cache.unpacking import (
     DamagedError,
-    Notice,
     always,
     batch_rows,
     damaged,
@@ -54,6 +53,7 @@ from corpusmill.reading.cache.unpacking import (
     load_piece,
     map_piece,
     unpack_piece,
+    warn_if_slow,
 )
 from corpusmill.reading.rows import Values
 
@@ -137,11 +137,8 @@ def remove_place(place: Path) -> bool:
 
 
 _LEFTOVER = re.compile(rf"([0-9a-f]{{64}}-{LAYOUT})\.(?!lock\Z).+")
-
-
-def _is_scratch(folder: Path) -> bool:
-    """Whether a folder holds nothing but what this package puts into its scratch folders."""
-    return {path.name for path in folder.iterdir()} <= {"columns", "copies", "broken", "removed"}
+# What this package puts into its scratch folders.
+_SCRATCH = frozenset({"columns", "copies", "broken", "removed"})
 
 
 class Leftovers:
@@ -181,9 +178,10 @@ class Leftovers:
         leftovers: dict[str, list[Path]] = {}
         for path in list(self._folder.iterdir()):
             match = _LEFTOVER.fullmatch(path.name)
-            with suppress(OSError):  # another process has finished with it, or may alone enter it
-                if match and not path.is_symlink() and _is_scratch(path):
-                    leftovers.setdefault(match[1], []).append(path)
+            if match and not path.is_symlink():
+                with suppress(OSError):  # another process has finished with it, or alone enters it
+                    if {inner.name for inner in path.iterdir()} <= _SCRATCH:
+                        leftovers.setdefault(match[1], []).append(path)
         return leftovers
 
 
@@ -328,21 +326,16 @@ class ShardCache:
         return self._cache_folder / f"{sha256(described.encode()).hexdigest()}-{LAYOUT}"
 
     def _open(self, piece: int, together: set[int]) -> dict[str, Values]:
-        if self._pieces[piece].is_tiny:
-            return self._load(self._pieces[piece])
+        rows = self._pieces[piece]
+        if rows.is_tiny:
+            with self._named(rows):
+                fetch_parts(self._folder, self._manifest, rows.shard.file)
+                return load_piece(self._folder, self._manifest, rows)
         place = self.place(piece)
-        columns = self._map(place, self._pieces[piece]) or self._fill(piece, together)
+        columns = map_piece(place, self._columns, rows.rows) or self._fill(piece, together)
         with suppress(OSError):  # the cache may be read-only
             os.utime(place)  # shows which pieces were read longest ago
         return columns
-
-    def _map(self, place: Path, piece: Piece) -> dict[str, Values] | None:
-        return map_piece(place, self._columns, piece.rows)
-
-    def _load(self, piece: Piece) -> dict[str, Values]:
-        with self._named(piece):
-            fetch_parts(self._folder, self._manifest, piece.shard.file)
-            return load_piece(self._folder, self._manifest, piece)
 
     def _unmap(self, together: set[int]) -> None:
         """Unmap the pieces used longest ago: a removed one takes room while it is mapped."""
@@ -385,7 +378,7 @@ class ShardCache:
         self._cache_folder.mkdir(parents=True, exist_ok=True)
         # What is only unpacked ahead waits for nobody.
         with _lock(place, is_patient=is_wanted is None):
-            columns = self._map(place, self._pieces[piece])
+            columns = map_piece(place, self._columns, self._pieces[piece].rows)
             if columns is None:
                 self._leftovers.remove(place)
                 columns = self._unpack(self._pieces[piece], place, is_wanted)
@@ -404,14 +397,13 @@ class ShardCache:
         with _scratch_folder(place) as scratch:
             target = scratch / "columns"
             target.mkdir()
-            with Notice(piece, batch_rows(piece.shard)) as notice:
-                # For what is unpacked ahead nobody waits.
-                wanted = is_wanted or notice.count_batch
-                with self._named(piece):
-                    source = self._fetch(piece, scratch / "copies", is_wanted)
-                    unpack_piece(source, self._manifest, piece, target, wanted)
+            # For what is unpacked ahead nobody waits.
+            wanted = is_wanted or warn_if_slow(piece, batch_rows(piece.shard))
+            with self._named(piece):
+                source = self._fetch(piece, scratch / "copies", is_wanted)
+                unpack_piece(source, self._manifest, piece, target, wanted)
             # Map it before the renaming, after which other processes may remove it.
-            columns = self._map(target, piece)
+            columns = map_piece(target, self._columns, piece.rows)
             if columns is None:
                 raise FileNotFoundError(f"{target} cannot be mapped")
             with suppress(FileNotFoundError):

@@ -14,14 +14,12 @@ and lengths, so these are checked once, when a shard is unpacked.
 import errno
 import hashlib
 import json
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from threading import Lock
-from typing import Any, BinaryIO, Self, TextIO
+from typing import Any, BinaryIO
 
 import google_crc32c
 import numpy as np
@@ -70,7 +68,10 @@ def check_rows(
             _check_lengths(rows, column, column_of(columns, column.role.aligned_with))
         _check_range(values, column, vocab_size)
         if column.role is Role.POSITIONS:
-            _check_positions(_lists(rows, column.name), column.name, tokens)
+            positions = _lists(rows, column.name)
+            lengths = np.repeat(tokens.lengths, positions.lengths)
+            if (positions.values < 0).any() or (positions.values >= lengths).any():
+                raise ValueError(f"{column.name} has a place that its row does not have")
         if column.role is Role.BOUNDARIES:
             _check_boundaries(_lists(rows, column.name), column.name, tokens)
 
@@ -125,12 +126,6 @@ def _check_range(values: Values, column: Column, vocab_size: int) -> None:
     if len(numbers) and not column.smallest <= int(numbers.min()) <= int(numbers.max()) <= largest:
         bounds = f"{column.smallest} to {largest}"
         raise ValueError(f"{column.name} has a value that is not from {bounds}")
-
-
-def _check_positions(positions: Lists, name: str, tokens: Lists) -> None:
-    lengths = np.repeat(tokens.lengths, positions.lengths)
-    if (positions.values < 0).any() or (positions.values >= lengths).any():
-        raise ValueError(f"{name} has a place that its row does not have")
 
 
 def _check_boundaries(boundaries: Lists, name: str, tokens: Lists) -> None:
@@ -232,67 +227,37 @@ def damaged(folder: Location, name: str, cause: str) -> DamagedError:
     return DamagedError(f"{folder}/{name}", cause, cure)
 
 
-# Seconds until the user is warned, and between two lines of progress on a terminal.
-_NOTICE_SECONDS, _LINE_SECONDS = 10.0, 1.0
-
-# Of shards that are unpacked at a time, one shows its progress.
-_TERMINAL = Lock()
+# Seconds until the user is warned.
+_NOTICE_SECONDS = 10.0
 
 
-class Notice:
-    """Warns once if a piece takes long, and then shows the progress on a terminal.
+def warn_if_slow(
+    piece: Piece, batch_rows: int, clock: Callable[[], float] = time.monotonic
+) -> Callable[[], bool]:
+    """Return what is called before each batch of a piece: it is true, and warns once if it is late.
 
     Args:
         piece: the rows that are unpacked.
         batch_rows: rows that are unpacked at a time.
-        stream: the terminal; None for standard error. Nothing is shown elsewhere.
         clock: returns seconds.
     """
+    begin, done, has_warned = clock(), 0, False
 
-    def __init__(
-        self,
-        piece: Piece,
-        batch_rows: int,
-        stream: TextIO | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._piece, self._batch_rows = piece, batch_rows
-        self._stream = stream or sys.stderr
-        self._clock, self._begin, self._done, self._shown = clock, clock(), 0, 0.0
-        self._has_terminal = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._has_terminal:
-            self._has_terminal = False
-            self._stream.write("\n")
-            _TERMINAL.release()
-
-    def count_batch(self) -> bool:
-        """Note that one more batch is unpacked, and return true: the next one is wanted."""
-        seconds = self._clock() - self._begin
-        if seconds >= (self._shown + _LINE_SECONDS if self._shown else _NOTICE_SECONDS):
-            self._show(seconds)
-        self._done = min(self._done + self._batch_rows, self._piece.rows)
-        return True
-
-    def _show(self, seconds: float) -> None:
-        share = f"{self._done / max(1, self._piece.rows):.0%} of {self._piece.rows:,} rows"
-        if not self._shown:
+    def count_batch() -> bool:
+        nonlocal done, has_warned
+        seconds = clock() - begin
+        if seconds >= _NOTICE_SECONDS and not has_warned:
+            has_warned = True
             warnings.warn(
-                f"{self._piece.shard.file}: rows are unpacked before the first is read, {share} in "
-                f"{seconds:.0f} s. This happens once. Shards of fewer rows, by a larger "
-                "--num-shards, are read sooner.",
+                f"{piece.shard.file}: rows are unpacked before the first is read, "
+                f"{done / max(1, piece.rows):.0%} of {piece.rows:,} rows in {seconds:.0f} s. This "
+                "happens once. Shards of fewer rows, by a larger --num-shards, are read sooner.",
                 stacklevel=2,
             )
-            is_terminal = self._stream is not None and self._stream.isatty()
-            self._has_terminal = is_terminal and _TERMINAL.acquire(blocking=False)
-        self._shown = seconds
-        if self._has_terminal:
-            self._stream.write(f"\r{self._piece.shard.file}: unpacked {share} in {seconds:.0f} s")
-            self._stream.flush()
+        done = min(done + batch_rows, piece.rows)
+        return True
+
+    return count_batch
 
 
 def unpack_piece(
@@ -317,16 +282,29 @@ def unpack_piece(
         ValueError: the shard is damaged, or its rows contradict the manifest.
         OSError: the files cannot be written.
     """
-    with ExitStack() as files:
-        sinks = {
-            column.name: _Sink(files.enter_context, target, column) for column in manifest.columns
-        }
-        for unpacked in read_piece(folder, manifest, piece, is_wanted):
-            for name, values in unpacked.items():
-                sinks[name].write(values)
     checksums: dict[str, int] = {}
-    for sink in sinks.values():
-        checksums |= sink.checksums
+    with ExitStack() as files:
+        streams: dict[str, BinaryIO] = {}
+
+        def append(name: str, values: np.ndarray) -> None:
+            if name not in streams:
+                streams[name] = files.enter_context((target / name).open("wb"))
+            content = pa.py_buffer(values.data)
+            streams[name].write(content)
+            checksums[name] = google_crc32c.extend(checksums.get(name, 0), content)
+
+        ends = {column.name: 0 for column in manifest.columns}
+        for column in manifest.columns:
+            append(f"{column.name}.values", np.empty(0, column.dtype))
+            if column.width:
+                append(f"{column.name}.offsets", np.zeros(1, np.int64))
+        for unpacked in read_piece(folder, manifest, piece, is_wanted):
+            for name, rows in unpacked.items():
+                values = rows.values if isinstance(rows, Lists) else rows
+                append(f"{name}.values", np.ascontiguousarray(values))
+                if isinstance(rows, Lists):
+                    append(f"{name}.offsets", rows.offsets[1:] + ends[name])
+                    ends[name] += int(rows.offsets[-1])
     write_checksums(target, checksums)
 
 
@@ -483,44 +461,6 @@ def _trim(array: pa.Array, lengths: np.ndarray, column: Column) -> Lists:
     if np.count_nonzero(matrix != column.pad) != np.count_nonzero(values != column.pad):
         raise ValueError(f"{column.name} has values after the end of a row")
     return Lists(values, offsets)
-
-
-class _Sink:
-    """The files of one column.
-
-    Args:
-        enter: registers a file to be closed, and returns it.
-        target: the folder of the files.
-        column: the column.
-
-    Attributes:
-        checksums: CRC-32C of each file, by its name.
-    """
-
-    def __init__(self, enter: Any, target: Path, column: Column) -> None:
-        self._dtype, self._end = np.dtype(column.dtype), 0
-        names = [f"{column.name}.values", *[f"{column.name}.offsets"] * bool(column.width)]
-        self._files: dict[str, BinaryIO] = {
-            name: enter((target / name).open("wb")) for name in names
-        }
-        self.checksums = dict.fromkeys(names, 0)
-        if column.width:
-            self._append(names[1], np.zeros(1, np.int64))
-
-    def write(self, rows: Values) -> None:
-        """Append rows."""
-        values_file, *offsets_files = self._files
-        values = rows.values if isinstance(rows, Lists) else rows
-        self._append(values_file, np.ascontiguousarray(values, self._dtype))
-        if isinstance(rows, Lists):
-            for name in offsets_files:
-                self._append(name, rows.offsets[1:] + self._end)
-            self._end += int(rows.offsets[-1])
-
-    def _append(self, name: str, values: np.ndarray) -> None:
-        content = pa.py_buffer(values.data)
-        self._files[name].write(content)
-        self.checksums[name] = google_crc32c.extend(self.checksums[name], content)
 
 
 def map_piece(folder: Path, columns: tuple[Column, ...], rows: int) -> dict[str, Values] | None:

@@ -23,11 +23,10 @@ from corpusmill.reading.collate.collators import (
 )
 from corpusmill.reading.collate.diffusion_collator import DiffusionCollator, collate_diffusion
 from corpusmill.reading.collate.masked_diffusion import MaskedDiffusion
-from corpusmill.reading.collate.packed_layouts import check_layout, is_shifted, lay_out
+from corpusmill.reading.collate.packed_layouts import is_shifted, lay_out
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.recorded_options import check_suits
-from corpusmill.reading.rows import NOT_PREDICTED, Batch, Rows
+from corpusmill.reading.rows import NOT_PREDICTED, Batch, Collator, Rows
 from corpusmill.reading.token_windows import TOKENS
 
 
@@ -92,7 +91,7 @@ class WindowCollator(Collator):
         longest = longest_row(tokens.offsets, len(tokens.values))
         if longest < 0 or longest * len(rows) != tokens.offsets[-1] - tokens.offsets[0]:
             raise ValueError("windows must have one length")
-        stored = tokens.values[tokens.offsets[0] : tokens.offsets[-1]].reshape(len(rows), -1)
+        stored = tokens.flat.reshape(len(rows), -1)
         if self.predicted == "targets":
             windows = stored.astype(np.int64)
             return {"input_ids": windows[:, :-1], "targets": windows[:, 1:]}
@@ -133,14 +132,6 @@ class PackedCollator(Collator):
     boundaries: str = "cu_seqlens"
     learned: Column | None = None
 
-    def __post_init__(self) -> None:
-        """Check the layout.
-
-        Raises:
-            UserError: the layout is unknown, or contradicts the padding.
-        """
-        check_layout(self.layout, self.padding)
-
     def __call__(self, rows: Rows) -> Batch:
         """Return the arrays of one batch.
 
@@ -149,13 +140,11 @@ class PackedCollator(Collator):
             ValueError: the pieces of a row do not lead from its beginning to its end.
         """
         packed = lay_out(rows, self.tokens, self.boundaries, self.padding, self.layout)
-        values, offsets = rows.lists(self.tokens)
-        tokens = values[offsets[0] : offsets[-1]]
+        tokens = rows.lists(self.tokens).flat
         shift = self.predicted == "targets" or is_shifted(self.layout)
         targets = tokens
         if self.learned:
-            values, offsets = rows.lists(self.learned.name)
-            is_learned = values[offsets[0] : offsets[-1]] != self.learned.pad
+            is_learned = rows.lists(self.learned.name).flat != self.learned.pad
             targets = np.where(is_learned, tokens.astype(np.int64), NOT_PREDICTED)
         labels = packed.label(targets, shift, is_causal=True)
         return packed.name_arrays(tokens, self.padding.pad_id, labels, self.predicted)

@@ -16,7 +16,7 @@ rows.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +31,18 @@ from corpusmill.objectives.masking.masked_lm import MaskShares
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.reading.collate.masked_diffusion import MaskedDiffusion
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.load.batches import Collator
-from corpusmill.reading.order.mixture import JoinedSamples
+from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.recorded_options import check_suits, options_of
-from corpusmill.reading.rows import NOT_PREDICTED, Integers, check_minimum
+from corpusmill.reading.rows import (
+    NOT_PREDICTED,
+    Collator,
+    Integers,
+    Lists,
+    Part,
+    check_minimum,
+    check_seed,
+    gather_lists,
+)
 
 
 @dataclass(frozen=True)
@@ -119,12 +127,8 @@ def pad(values: np.ndarray, offsets: np.ndarray, width: int, fill: int) -> np.nd
     Example:
         the lists [7, 8] and [9], width 3 and fill 0 give [[7, 8, 0], [9, 0, 0]].
     """
-    try:
-        padded: Integers = _pad(values, offsets, width, fill)
-    except TypingError as error:
-        message = "values and offsets must be flat arrays of integers, width and fill integers"
-        raise TypeError(message) from error
-    return padded
+    types = "values and offsets must be flat arrays of integers, width and fill integers"
+    return _run(_pad, types, values, offsets, width, fill)
 
 
 @njit
@@ -165,12 +169,8 @@ def attention_mask(offsets: np.ndarray, width: int) -> np.ndarray:
     Example:
         offsets [0, 2, 3] and width 3 give [[1, 1, 0], [1, 0, 0]].
     """
-    try:
-        mask: Integers = _mark(offsets, width)
-    except TypingError as error:
-        message = "offsets must be a flat array of integers, and width an integer"
-        raise TypeError(message) from error
-    return mask
+    types = "offsets must be a flat array of integers, and width an integer"
+    return _run(_mark, types, offsets, width)
 
 
 @njit
@@ -216,12 +216,8 @@ def scatter_labels(
     Example:
         position [1] and label [42] of one row and width 3 give [[-100, 42, -100]].
     """
-    try:
-        matrix: Integers = _scatter(positions, position_offsets, labels, label_offsets, width)
-    except TypingError as error:
-        message = "all but width must be flat arrays of integers, and width an integer"
-        raise TypeError(message) from error
-    return matrix
+    types = "all but width must be flat arrays of integers, and width an integer"
+    return _run(_scatter, types, positions, position_offsets, labels, label_offsets, width)
 
 
 @njit
@@ -252,6 +248,18 @@ def _scatter(
                 raise ValueError("positions must be columns of the matrix")
             row[columns[j]] = row_labels[j]
     return matrix
+
+
+def _run(kernel: Callable[..., Integers], types: str, *arguments: Any) -> Integers:
+    """Run a kernel.
+
+    Raises:
+        TypeError: its arguments do not have the types that a sentence says.
+    """
+    try:
+        return kernel(*arguments)
+    except TypingError as error:
+        raise TypeError(types) from error
 
 
 Predicted = Literal["labels", "targets"]
@@ -364,6 +372,18 @@ def split_by_maker(
         yield makers[number], np.flatnonzero(numbers[sources] == number)
 
 
+def join_lists(parts: Sequence[tuple[Integers, Lists]], rows: int) -> Lists:
+    """Return the lists of all makers in the order of the rows; those of one maker are not copied.
+
+    Args:
+        parts: the places of the rows of each maker, int64[n], and its lists.
+        rows: their number in all.
+    """
+    if len(parts) == 1:
+        return parts[0][1]
+    return gather_lists([Part(own, np.arange(len(at)), at) for at, own in parts], rows)
+
+
 def collator_for(samples: Samples, **options: Unpack[CollatorOptions]) -> Collator:
     """Return the collator for a data set, which its objective names.
 
@@ -388,8 +408,24 @@ def collator_for(samples: Samples, **options: Unpack[CollatorOptions]) -> Collat
         max_length = _longest(samples)
     multiple = options.get("pad_to_multiple_of")
     width = Padding(_pad_id(manifest), padding, multiple, max_length)
+    _check_layout(options.get("layout", "rows"), width)
+    check_seed(options.get("seed", 0))
     collator = OBJECTIVES.load_recorded(entry.name, entry.package).collator
     return _import(entry.name, collator)(samples, width, options)
+
+
+# All rows of a batch are one.
+_ONE_ROW = ("flattened", "megatron")
+
+
+def _check_layout(layout: str, padding: Padding) -> None:
+    """Refuse a layout that is unknown, or contradicts the padding."""
+    if layout not in get_args(Layout):
+        names = ", ".join(f'"{name}"' for name in get_args(Layout))
+        raise UserError(f'layout="{layout}"', "layout is unknown", f"Give one of {names}")
+    if layout in _ONE_ROW and padding.padding == "max_length":
+        cause = f"{layout} rows cannot be padded to max_length"
+        raise UserError(f'layout="{layout}"', cause, 'Give padding="longest"')
 
 
 def _import(objective: str, reference: str) -> MakeCollator:

@@ -12,16 +12,16 @@ from corpusmill.reading.collate.collators import (
     Padding,
     Predicted,
     attention_mask,
+    pad,
 )
 from corpusmill.reading.collate.masked_diffusion import (
     MaskedDiffusion,
     cut_marks,
     derive_diffusion_keys,
 )
-from corpusmill.reading.collate.packed_layouts import check_layout, lay_out, lay_out_apart
+from corpusmill.reading.collate.packed_layouts import lay_out
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.load.batches import Collator
-from corpusmill.reading.rows import Batch, Lists, Rows, check_seed
+from corpusmill.reading.rows import NOT_PREDICTED, Batch, Collator, Lists, Rows
 from corpusmill.reading.token_windows import TOKENS
 
 _LABELS, _SHARES = "labels", "p_mask"
@@ -58,22 +58,12 @@ class DiffusionCollator(Collator):
     layout: Layout = "rows"
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        """Check the seed and the layout.
-
-        Raises:
-            UserError: the seed is out of range, or the layout unknown or contrary to the padding.
-        """
-        check_seed(self.seed)
-        check_layout(self.layout, self.padding)
-
     def prepare(self, rows: Rows) -> Rows:
         """Mask rows, and cut some of them, anew in each epoch."""
         tokens = rows.lists(self.tokens)
         if self.tokens == TOKENS:  # the last token of a window is only a target
             width = int(tokens.lengths.max(initial=1))
-            windows = tokens.values[tokens.offsets[0] : tokens.offsets[-1]].reshape(-1, width)
-            kept = windows[:, :-1]
+            kept = tokens.flat.reshape(-1, width)[:, :-1]
             tokens = Lists(kept.reshape(-1), np.arange(len(kept) + 1) * kept.shape[1])
         keys = derive_diffusion_keys(self.seed, rows.samples, rows.epochs)
         masked, labels, shares = self.diffusion.corrupt(tokens, keys)
@@ -90,23 +80,22 @@ class DiffusionCollator(Collator):
             UserError: a row is longer than the padding's max_length.
             ValueError: the pieces of a row do not lead from its beginning to its end.
         """
-        ids, (labels, offsets) = rows.lists(self.tokens), rows.lists(_LABELS)
-        tokens, labels = (values[offsets[0] : offsets[-1]] for values in (ids.values, labels))
+        ids, labels, shares = rows.lists(self.tokens), rows.lists(_LABELS), rows.columns[_SHARES]
         shift, pad_id = self.predicted == "targets", self.padding.pad_id
         if self.boundaries:
             packed = lay_out(rows, self.tokens, self.boundaries, self.padding, self.layout)
-            flat = packed.label(labels, shift)
-            batch = packed.name_arrays(tokens, pad_id, flat, self.predicted)
-        else:
-            packed = lay_out_apart(ids, self.padding)
-            flat = packed.label(labels, shift)
-            batch = {
-                "input_ids": packed.spread(tokens, pad_id, "int64"),
-                "attention_mask": attention_mask(ids.offsets, packed.shape[1]),
-                self.predicted: flat,
-            }
-        shares = np.repeat(rows.columns[_SHARES], ids.lengths)
-        return {**batch, _SHARES: packed.spread(shares, 1, "float32")}
+            flat = packed.label(labels.flat, shift)
+            batch = packed.name_arrays(ids.flat, pad_id, flat, self.predicted)
+            of_tokens = np.repeat(shares, ids.lengths)
+            return {**batch, _SHARES: packed.spread(of_tokens, 1, "float32")}
+        width = self.padding.width(ids.lengths)
+        mask = attention_mask(ids.offsets, width)
+        return {
+            "input_ids": pad(*ids, width, pad_id),
+            "attention_mask": mask,
+            self.predicted: pad(*labels, width + shift, NOT_PREDICTED)[:, int(shift) :],
+            _SHARES: np.where(mask, np.asarray(shares)[:, None], 1).astype(np.float32),
+        }
 
 
 def collate_diffusion(

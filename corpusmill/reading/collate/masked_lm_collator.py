@@ -25,6 +25,7 @@ from corpusmill.reading.collate.collators import (
     Layout,
     Padding,
     attention_mask,
+    join_lists,
     pad,
     refuse_others,
     scatter_labels,
@@ -32,19 +33,18 @@ from corpusmill.reading.collate.collators import (
     split_by_maker,
     starts_of,
 )
-from corpusmill.reading.collate.packed_layouts import check_layout, lay_out
+from corpusmill.reading.collate.packed_layouts import lay_out
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.recorded_options import change_masker, check_suits, masker_of
 from corpusmill.reading.rows import (
     NOT_PREDICTED,
     Batch,
+    Collator,
     Integers,
     Lists,
     Part,
     Rows,
     Values,
-    check_seed,
     gather_lists,
 )
 
@@ -90,14 +90,6 @@ class DynamicMasking:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def __post_init__(self) -> None:
-        """Check the seed.
-
-        Raises:
-            UserError: the seed is out of range.
-        """
-        check_seed(self.seed)
-
     @cached_property
     def masked_columns(self) -> tuple[Column, ...]:
         """The columns of masked rows, with predictions and without words."""
@@ -119,8 +111,7 @@ class DynamicMasking:
         names = (self.columns[0].name, *(column.name for column in self.masked_columns[-2:]))
         columns: dict[str, Values] = dict(rows.columns)
         for i, name in enumerate(names):
-            lists = [Part(masked[i], np.arange(len(places)), places) for places, masked in parts]
-            columns[name] = lists[0].values if len(lists) == 1 else gather_lists(lists, len(rows))
+            columns[name] = join_lists([(at, masked[i]) for at, masked in parts], len(rows))
         if words := column_of(self.columns, Role.WORDS):
             del columns[words.name]
         return Rows(columns, rows.samples, rows.epochs)
@@ -192,14 +183,6 @@ class PackedMaskedLmCollator(Collator):
     masking: DynamicMasking | None = None
     layout: Layout = "rows"
 
-    def __post_init__(self) -> None:
-        """Check the layout.
-
-        Raises:
-            UserError: the layout is unknown, or contradicts the padding.
-        """
-        check_layout(self.layout, self.padding)
-
     def prepare(self, rows: Rows) -> Rows:
         """Mask rows that were stored unmasked."""
         return rows if self.masking is None else self.masking(rows)
@@ -220,21 +203,20 @@ class PackedMaskedLmCollator(Collator):
             positions = rows.lists(names[Role.POSITIONS])
             originals = rows.lists(names[Role.PREDICTED_IDS])
             labels = packed.label(_label(ids, positions, originals), shift=False)
-        flat = ids.values[ids.offsets[0] : ids.offsets[-1]]
-        return packed.name_arrays(flat, self.padding.pad_id, labels)
+        return packed.name_arrays(ids.flat, self.padding.pad_id, labels)
 
 
 def _label(ids: Lists, positions: Lists, originals: Lists) -> Integers:
     """Return the labels of all tokens, int64[tokens]."""
     if not np.array_equal(positions.lengths, originals.lengths):
         raise ValueError("labels must be as many in each row as positions")
-    values, labels = (
-        lists.values[lists.offsets[0] : lists.offsets[-1]] for lists in (positions, originals)
-    )
+    values = positions.flat
     if not ((values >= 0) & (values < np.repeat(ids.lengths, positions.lengths))).all():
         raise ValueError("positions must be places of their rows")
     labelled = np.full(int(ids.offsets[-1] - ids.offsets[0]), NOT_PREDICTED, np.int64)
-    labelled[values + np.repeat(ids.offsets[:-1] - ids.offsets[0], positions.lengths)] = labels
+    labelled[values + np.repeat(ids.offsets[:-1] - ids.offsets[0], positions.lengths)] = (
+        originals.flat
+    )
     return labelled
 
 

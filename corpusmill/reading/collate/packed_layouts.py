@@ -22,33 +22,15 @@ Sources of the names and types: DataCollatorWithFlattening in data/data_collator
 """
 
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import check_integers, longest_row
-from corpusmill.errors import UserError
 from corpusmill.reading.collate.collators import Layout, Padding
-from corpusmill.reading.rows import NOT_PREDICTED, Batch, Integers, Lists, Rows
-
-# All rows of a batch are one.
-_ONE_ROW = ("flattened", "megatron")
-
-
-def check_layout(layout: str, padding: Padding) -> None:
-    """Refuse a layout that is unknown, or contradicts the padding.
-
-    Raises:
-        UserError: it is refused.
-    """
-    if layout not in get_args(Layout):
-        names = ", ".join(f'"{name}"' for name in get_args(Layout))
-        raise UserError(f'layout="{layout}"', "layout is unknown", f"Give one of {names}")
-    if layout in _ONE_ROW and padding.padding == "max_length":
-        cause = f"{layout} rows cannot be padded to max_length"
-        raise UserError(f'layout="{layout}"', cause, 'Give padding="longest"')
+from corpusmill.reading.rows import NOT_PREDICTED, Batch, Integers, Rows
 
 
 def is_shifted(layout: Layout) -> bool:
@@ -224,18 +206,6 @@ def lay_out(
         starts_of_padding = row_ends[row_ends < limits]
         bounds = np.sort(np.concatenate([begins, starts_of_padding, [shape[0] * shape[1]]]))
     return PackedRows(layout, shape, begins, lengths, bounds)
-
-
-def lay_out_apart(ids: Lists, padding: Padding) -> PackedRows:
-    """Return where the tokens of rows are that are not packed, each a document by itself.
-
-    Raises:
-        UserError: a row is longer than the padding's max_length.
-    """
-    marks = np.column_stack([np.zeros_like(ids.lengths), ids.lengths]).reshape(-1)
-    columns = {"ids": ids, "marks": Lists(marks, np.arange(len(ids.offsets)) * 2)}
-    unknown = np.zeros(len(ids.lengths), np.int64)
-    return lay_out(Rows(columns, unknown, unknown), "ids", "marks", padding, "rows")
 
 
 @njit

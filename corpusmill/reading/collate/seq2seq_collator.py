@@ -4,18 +4,18 @@ The decoder's own inputs are the targets shifted by one place, which models of H
 themselves of `labels`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from corpusmill.arrays.columns import ANY_LENGTH, Column, Role, column_of
+from corpusmill.arrays.columns import ANY_LENGTH, Role, column_of
 from corpusmill.errors import UserError
 from corpusmill.objectives.denoising import Corrupter
 from corpusmill.reading.collate.collators import (
     CollatorOptions,
     Padding,
     attention_mask,
+    join_lists,
     pad,
     refuse_others,
     sources_of,
@@ -24,17 +24,14 @@ from corpusmill.reading.collate.collators import (
 )
 from corpusmill.reading.collate.masked_lm_collator import derive_mask_keys
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.load.batches import Collator
 from corpusmill.reading.recorded_options import options_of
 from corpusmill.reading.rows import (
     NOT_PREDICTED,
     Batch,
+    Collator,
     Integers,
     Lists,
-    Part,
     Rows,
-    check_seed,
-    gather_lists,
 )
 
 LABELS = "labels"
@@ -60,28 +57,17 @@ class Corruption:
     seed: int = 0
     starts: tuple[int, ...] = (0,)
 
-    def __post_init__(self) -> None:
-        """Check the seed.
-
-        Raises:
-            UserError: the seed is out of range.
-        """
-        check_seed(self.seed)
-
     def __call__(self, rows: Rows) -> Rows:
         """Return rows with inputs and targets; the given ones are not changed.
 
         Raises:
             ValueError: the columns do not fit one another.
         """
-        inputs, targets = list[Part](), list[Part]()
-        for corrupter, places in split_by_maker(self.corrupters, self.starts, rows.samples):
-            parts = self._corrupt(corrupter, rows, places)
-            for part, column in zip(parts, (inputs, targets), strict=True):
-                column.append(Part(part, np.arange(len(places)), places))
-        lists = [_join(column, len(rows)) for column in (inputs, targets)]
-        names = (self.tokens, LABELS)
-        columns = {**rows.columns, **dict(zip(names, lists, strict=True))}
+        split = split_by_maker(self.corrupters, self.starts, rows.samples)
+        parts = [(places, self._corrupt(corrupter, rows, places)) for corrupter, places in split]
+        columns = dict(rows.columns)
+        for i, name in enumerate((self.tokens, LABELS)):
+            columns[name] = join_lists([(at, made[i]) for at, made in parts], len(rows))
         return Rows(columns, rows.samples, rows.epochs)
 
     def _corrupt(self, corrupter: Corrupter, rows: Rows, places: Integers) -> tuple[Lists, Lists]:
@@ -92,13 +78,8 @@ class Corruption:
             kinds = np.asarray(rows.columns[self.kinds], np.int64)[places]
         keys = derive_mask_keys(np.uint64(self.seed), rows.samples[places], rows.epochs[places])
         made = corrupter.corrupt(tokens.values, bounds, kinds, keys)
-        return Lists(made.input_ids, made.input_offsets), Lists(
-            made.target_ids, made.target_offsets
-        )
-
-
-def _join(parts: list[Part], rows: int) -> Lists:
-    return parts[0].lists if len(parts) == 1 else gather_lists(parts, rows)
+        targets = Lists(made.target_ids, made.target_offsets)
+        return Lists(made.input_ids, made.input_offsets), targets
 
 
 @dataclass(frozen=True)
@@ -155,7 +136,8 @@ def collate_seq2seq(
     refuse_others(options)
     columns, sources = samples.manifest.columns, sources_of(samples)
     targets, corruption = column_of(columns, Role.TARGET_IDS), None
-    widths = [column.width for source in sources if (column := _targets_of(source))]
+    stored = [column_of(source.manifest.columns, Role.TARGET_IDS) for source in sources]
+    widths = [column.width for column in stored if column]
     if targets is None:
         corrupters = tuple(map(_corrupter_of, sources))
         widths = [corrupter.longest_target for corrupter in corrupters]
@@ -167,14 +149,12 @@ def collate_seq2seq(
             options.get("seed", 0),
             starts_of(sources),
         )
+    # Targets have a greatest length of their own, which the data sets know.
+    target_padding = replace(padding, padding="longest", max_length=None)
+    if ANY_LENGTH not in widths:
+        target_padding = replace(padding, max_length=padding.round_up(max(widths)))
     name = targets.name if targets else LABELS
-    return Seq2SeqCollator(
-        padding, _pad_targets(padding, widths), columns[0].name, name, corruption
-    )
-
-
-def _targets_of(samples: Samples) -> Column | None:
-    return column_of(samples.manifest.columns, Role.TARGET_IDS)
+    return Seq2SeqCollator(padding, target_padding, columns[0].name, name, corruption)
 
 
 def _corrupter_of(samples: Samples) -> Corrupter:
@@ -189,10 +169,3 @@ def _corrupter_of(samples: Samples) -> Corrupter:
         name = samples.manifest.objective.name
         raise UserError(f"objective {name}", cause, "Correct its `columns` or `corrupter`")
     return corrupter
-
-
-def _pad_targets(padding: Padding, widths: Sequence[int]) -> Padding:
-    """Return the padding of targets, whose greatest length the data sets know."""
-    if ANY_LENGTH in widths:
-        return replace(padding, padding="longest", max_length=None)
-    return replace(padding, max_length=padding.round_up(max(widths)))

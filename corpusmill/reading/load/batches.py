@@ -9,15 +9,13 @@ the threads know without a lock how far they are ahead.
 
 import atexit
 import sys
-from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from queue import SimpleQueue
 from threading import Lock, Thread, current_thread
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -25,10 +23,10 @@ from corpusmill.errors import UserError
 from corpusmill.knobs import knob
 from corpusmill.reading.cache.shard_cache import Stored
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.order.mixture import MixtureOrder
+from corpusmill.reading.mixture import MixtureOrder
 from corpusmill.reading.order.order import Ordering
-from corpusmill.reading.order.schedule import Batching, Pool, Position
-from corpusmill.reading.rows import Batch, Integers, Rows, Shares
+from corpusmill.reading.order.schedule import Batching, Pool, Position, list_pools
+from corpusmill.reading.rows import Batch, Collator, Integers, Rows, Shares
 
 
 class BackgroundThread(Thread):
@@ -129,17 +127,17 @@ class UnpackingAhead:
         self._upcoming = self._find_upcoming(self._blocks, {*self._reached})
         for _ in range(_MOST_AHEAD):
             self._room.put(None)
+
+        def stop() -> None:
+            self._is_stopped = True
+            for _ in self._threads:
+                self._room.put(None)
+
         self._threads = [
-            BackgroundThread(self._work, "unpack-ahead", self._stop_work)
-            for _ in range(_MOST_AHEAD)
+            BackgroundThread(self._work, "unpack-ahead", stop) for _ in range(_MOST_AHEAD)
         ]
         for thread in self._threads:
             thread.start()
-
-    def _stop_work(self) -> None:
-        self._is_stopped = True
-        for _ in self._threads:
-            self._room.put(None)
 
     def _find_upcoming(self, blocks: int, seen: set[Stored]) -> Iterator[Stored]:
         """Yield each shard that is first needed after some blocks."""
@@ -174,18 +172,6 @@ _SAMPLES_CURE = (
     "Read the data of the earlier run; if its data set was added to since, the "
     "first_generations() of it"
 )
-
-
-class Collator(Protocol):
-    """Turns rows into the arguments of a model."""
-
-    def prepare(self, rows: Rows) -> Rows:
-        """Do what is done row by row for many rows at once, such as masking; by default nothing."""
-        return rows
-
-    @abstractmethod
-    def __call__(self, rows: Rows) -> Batch:
-        """Return the arrays of one batch, from prepared rows."""
 
 
 @dataclass(frozen=True)
@@ -255,18 +241,18 @@ class Batches:
 
         If it has to unpack shards, threads unpack the next ones ahead.
         """
+
+        def plan_shards() -> Iterator[list[Stored]]:
+            for numbers, _ in self.plan(position, reader):
+                yield self.samples.stored_in(self.order.locate(np.concatenate(numbers)))
+
         first = self.samples.stored_in(self.order.locate(np.array([position.number])))
-        with UnpackingAhead(partial(self._plan_shards, position, reader), first) as ahead:
+        with UnpackingAhead(plan_shards, first) as ahead:
             for numbers, positions in self.plan(position, reader):
                 bounds = np.cumsum([0, *map(len, numbers)]).tolist()
                 rows = self.take(np.concatenate(numbers))
                 ahead.reach(self.samples.stored_in(rows.samples))
                 yield Block(self.collator.prepare(rows), tuple(bounds), tuple(positions))
-
-    def _plan_shards(self, position: Position, reader: Reader) -> Iterator[list[Stored]]:
-        """Yield the shards of each block."""
-        for numbers, _ in self.plan(position, reader):
-            yield self.samples.stored_in(self.order.locate(np.concatenate(numbers)))
 
     def plan(self, position: Position, reader: Reader = Reader()) -> Iterator[Plan]:
         """Yield what `blocks` reads, without reading it.
@@ -285,11 +271,9 @@ class Batches:
             step += pool.steps
 
     def pools(self, position: Position, world_size: int) -> Iterator[Pool]:
-        """Yield the steps of all ranks from a position to the end of its epoch."""
+        """Return the steps of all ranks from a position to the end of its epoch."""
         end = self.end_of_epoch(position, world_size)
-        while pool := self.batching.next_pool(position, end, world_size):
-            yield pool
-            position = pool.position_after(pool.steps)
+        return list_pools(self.batching, position, end, world_size)
 
     def end_of_epoch(self, position: Position, world_size: int) -> int:
         """Return the number after the last sample that a run from a position reads.

@@ -15,8 +15,8 @@ from corpusmill.errors import UserError
 from corpusmill.reading.collate.collators import CollatorOptions, collator_for
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.load.batches import BackgroundThread, Batches, Reader
-from corpusmill.reading.order.length_batches import LengthBatches
-from corpusmill.reading.order.mixture import JoinedSamples
+from corpusmill.reading.load.length_batches import LengthBatches
+from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.order.order import Ordering
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
 from corpusmill.reading.rows import Batch, check_epoch, check_minimum

@@ -5,10 +5,10 @@ From a position to the end of its epoch it is read in *steps*; in a step each ra
 A *pool* is a stretch of the sequence that is arranged into steps on its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -96,6 +96,13 @@ class Batching(Protocol):
         """
 
 
+def list_pools(batching: Batching, position: Position, end: int, world_size: int) -> Iterator[Pool]:
+    """Yield the pools from a position to an end; the rest is as of `Batching.next_pool`."""
+    while pool := batching.next_pool(position, end, world_size):
+        yield pool
+        position = pool.position_after(pool.steps)
+
+
 @dataclass(frozen=True)
 class FixedBatches:
     """Batches of one size, in the order of the numbers.
@@ -132,14 +139,18 @@ class FixedBatches:
             cure = "Resume with LengthBatches; the batch size may differ"
             raise UserError(f"batch_size={self.batch_size}", cause, cure)
         size = world_size * self.batch_size
-        whole, rest = divmod(end - position.number, size)
-        steps = whole if self.drop_last else whole + (rest >= world_size)
+        steps = self.count_steps(end - position.number, world_size)
         if not steps:
             return None
         if steps > _POOL_STEPS:
             return StepRange(position.number, _POOL_STEPS, size, world_size)
         last_end = position.number + steps * size if self.drop_last else end
         return StepRange(position.number, steps, size, world_size, last_end, end)
+
+    def count_steps(self, samples: int, world_size: int) -> int:
+        """Count the steps of some samples; the last one takes what is too little for one more."""
+        whole, rest = divmod(samples, world_size * self.batch_size)
+        return whole if self.drop_last else whole + (rest >= world_size)
 
 
 @dataclass(frozen=True)
@@ -186,18 +197,6 @@ SLICES = 8
 STRETCHES = 64
 
 
-class Pieces(NamedTuple):
-    """Consecutive rows of a split that are read as one shard.
-
-    Attributes:
-        sizes: samples of each piece.
-        parts: the part of each; empty if all are of one.
-    """
-
-    sizes: tuple[int, ...]
-    parts: tuple[int, ...]
-
-
 def find_parts(manifest: Manifest, split: str, shards: Sequence[Shard]) -> tuple[int, ...]:
     """Return the number of the part that each of some shards belongs to; () for a single part.
 
@@ -226,7 +225,9 @@ def find_parts(manifest: Manifest, split: str, shards: Sequence[Shard]) -> tuple
     return parts if len(known) > 1 else ()
 
 
-def cut_stretches(sizes: Sequence[int], parts: Sequence[int], stretches: int = STRETCHES) -> Pieces:
+def cut_stretches(
+    sizes: Sequence[int], parts: Sequence[int], stretches: int = STRETCHES
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Cut shards where rows follow the corpus, so that a window takes rows of its whole length.
 
     Each part is cut into stretches of equal size, in proportion to its rows. A stretch is a part of
@@ -236,6 +237,9 @@ def cut_stretches(sizes: Sequence[int], parts: Sequence[int], stretches: int = S
         sizes: samples of each shard.
         parts: the part of each shard; empty if all are of one.
         stretches: their number in all, about.
+
+    Returns:
+        the samples of each piece of a shard, and the stretch that it belongs to.
 
     Example:
         sizes (5, 3) of one part and two stretches give the sizes (4, 1, 3) and the parts (0, 1, 1).
@@ -257,4 +261,4 @@ def cut_stretches(sizes: Sequence[int], parts: Sequence[int], stretches: int = S
         first += count
     pieces = np.concatenate(cut, axis=1) if cut else np.empty((3, 0), np.int64)
     pieces = pieces[:, np.argsort(pieces[0], kind="stable")]
-    return Pieces(tuple(pieces[1].tolist()), tuple(pieces[2].tolist()))
+    return tuple(pieces[1].tolist()), tuple(pieces[2].tolist())

@@ -12,10 +12,10 @@ from torch.utils.data import Dataset, Sampler, get_worker_info
 
 from corpusmill.errors import UserError
 from corpusmill.reading.data_set import Samples
-from corpusmill.reading.load.batches import Batches, Collator, Reader
+from corpusmill.reading.load.batches import Batches, Reader
 from corpusmill.reading.load.loader import BaseLoader, Progress, Resumable
 from corpusmill.reading.order.schedule import Position
-from corpusmill.reading.rows import Batch, Lists, Rows, Shares, Values, check_epoch
+from corpusmill.reading.rows import Batch, Collator, Lists, Rows, Shares, Values, check_epoch
 
 TensorBatch = dict[str, torch.Tensor]
 
@@ -94,15 +94,13 @@ class TensorCollator:
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> TensorBatch:
         """Return the tensors of `Rows`, or of examples that a wrapped dataset gives one by one."""
-        rows = examples if isinstance(examples, Rows) else _gather(examples)
-        return to_tensors(self._collator(rows))
-
-
-def _gather(examples: Sequence[Mapping[str, Any]]) -> Rows:
-    """Return examples as rows. Their numbers are unknown here, and nothing needs them."""
-    unknown = np.zeros(len(examples), np.int64)
-    columns = {name: _column([example[name] for example in examples]) for name in examples[0]}
-    return Rows(columns, unknown, unknown)
+        if not isinstance(examples, Rows):
+            # Their numbers are unknown here, and nothing needs them.
+            unknown = np.zeros(len(examples), np.int64)
+            names = examples[0]
+            columns = {name: _column([example[name] for example in examples]) for name in names}
+            examples = Rows(columns, unknown, unknown)
+        return to_tensors(self._collator(examples))
 
 
 def _column(values: Sequence[Any]) -> Values:

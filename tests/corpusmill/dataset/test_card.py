@@ -6,10 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pyarrow as pa
-import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
 from huggingface_hub import RepoCard
@@ -126,19 +123,6 @@ def test_load_dataset_never_takes_provenance_for_the_data(
         name: split.rows for name, split in manifest.splits.items()
     }
     assert loaded["train"].column_names == [column.name for column in manifest.columns]
-
-
-def test_pyarrow_pandas_and_polars_read_the_shards(dataset: tuple[Path, Manifest]) -> None:
-    folder, manifest = dataset
-    shards = sorted(str(path) for path in folder.glob("train-*"))
-    rows = manifest.splits["train"].rows
-    table = pads.dataset(shards).to_table()
-    frame = pd.concat([pd.read_parquet(shard) for shard in shards])
-    polar = pl.read_parquet(shards)
-    assert (table.num_rows, len(frame), polar.height) == (rows, rows, rows)
-    expected = table.column("input_ids").to_pylist()
-    assert [row.tolist() for row in frame["input_ids"]] == expected
-    assert polar["input_ids"].to_list() == expected
 
 
 def test_the_cards_own_instructions_work(

@@ -4,8 +4,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from corpusmill.corpus.batches import document_id
 from corpusmill.dataset.editing import join_manifests
 from corpusmill.dataset.manifest import FileEntry, Manifest, Split
 from corpusmill.dataset.manifest_entries import Generation, Provenance, SourceFile
@@ -65,9 +67,8 @@ def test_shards_files_and_counts_of_all_generations_stand_together() -> None:
     assert from_json(json.loads(encode(joined))) == joined
 
 
-@pytest.mark.parametrize(
-    ("earlier", "added", "joined"),
-    [
+def test_what_only_one_has_counted_is_known_of_the_other() -> None:
+    counts: list[tuple[dict[str, int], dict[str, int], dict[str, int]]] = [
         # Nothing was dropped from the documents that no filter saw.
         ({"read.documents": 5}, {"read.documents": 3, "filter.documents": 3, "filter.dropped": 1},
          {"read.documents": 8, "filter.documents": 8, "filter.dropped": 1}),
@@ -76,12 +77,17 @@ def test_shards_files_and_counts_of_all_generations_stand_together() -> None:
         # Where no copies are counted, each document was taken once.
         ({"tokenize.documents": 5, "tokenize.copies": 9}, {"tokenize.documents": 3},
          {"tokenize.documents": 8, "tokenize.copies": 12}),
-    ],
-)  # fmt: skip
-def test_what_only_one_has_counted_is_known_of_the_other(
-    earlier: dict[str, int], added: dict[str, int], joined: dict[str, int]
-) -> None:
-    assert join_manifests(part(0, **earlier), part(1, **added)).counts == joined
+    ]  # fmt: skip
+    for earlier, added, joined in counts:
+        assert join_manifests(part(0, **earlier), part(1, **added)).counts == joined
+
+
+def test_each_document_has_a_generation() -> None:
+    # Of three files, and then two, one and two that were added.
+    firsts, layout = (0, 3, 5, 6), Layout(1, 1, 0)
+    parts = tuple(Generation(first, layout, f"more{first}" * bool(first)) for first in firsts)
+    documents = np.array([document_id(file, 7) for file in range(8)], np.uint64)
+    assert Provenance(1, parts).numbers_of(documents).tolist() == [0, 0, 0, 1, 1, 2, 3, 3]
 
 
 def test_manifests_without_provenance_are_not_joined() -> None:

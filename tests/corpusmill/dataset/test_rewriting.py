@@ -15,7 +15,7 @@ from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import as_mapping
 from corpusmill.dataset.shards import read_shard
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.parquet_writer import PagesWriter
+from corpusmill.formats.parquet import PagesWriter
 from corpusmill.location import locate
 from tests.tools.knobs import knobs
 from tests.tools.small_datasets import Recipe, write_dataset

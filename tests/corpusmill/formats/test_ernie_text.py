@@ -132,46 +132,41 @@ def test_bytes_contain_neither_time_nor_name_nor_the_cuts_of_groups() -> None:
     assert content == write([batch(rows[:700]), batch(rows[700:])])
 
 
-def test_an_empty_shard() -> None:
-    assert read(write([])) == []
-    assert gzip.decompress(write([])) == b""
-
-
 def test_a_last_line_without_its_end_is_read() -> None:
     assert read(gzip.compress(LINE[:-1].encode())) == [ROW]
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("1 2;0 0;0 1;0 0;1;9\n", "five fields"),
-        ("1 2;0 0;0 1;1\n", "five fields"),
-        ("1 2\n", "five fields"),
-        ("1 2;0;0 1;0 0;1\n", "same number"),
-        ("1 2;0 0 0;0 1;0 0;1\n", "same number"),
-        ("1 2;0 0;0 1;0 0;1 1\n", "same number"),
-        ("1 2;0 2;0 1;0 0;1\n", "sentence type"),
-        ("1 2;0 -1;0 1;0 0;1\n", "sentence type"),
-        ("1 2;0 0;0 2;0 0;1\n", "positions"),
-        ("1 2;0 0;1 2;0 0;1\n", "positions"),
-        ("1 2;0 0;0 1;0 2;1\n", "seg_label"),
-        ("1 2;0 0;0 1;0 -2;1\n", "seg_label"),
-        ("1 2;0 0;0 1;0 0;2\n", "label"),
-        ("1 -2;0 0;0 1;0 0;1\n", "token id"),
-        ("1 32768;0 0;0 1;0 0;1\n", "token id"),
-        ("1 99999999999;0 0;0 1;0 0;1\n", "other than numbers"),
-        ("1  2;0 0;0 1;0 0;1\n", "other than numbers"),
-        ("1 x;0 0;0 1;0 0;1\n", "other than numbers"),
-        ("1 --2;0 0;0 1;0 0;1\n", "other than numbers"),
-        ("1 2;0 0;0 1;0 0;\n", "other than numbers"),
-        ("1 2;0 0;0 1;0 0;1\r\n", "other than numbers"),
-        ("\n", "other than numbers"),
-    ],
-)
-def test_a_malformed_line_is_named(line: str, message: str) -> None:
-    content = gzip.compress((LINE * 3 + line + LINE).encode())
-    with pytest.raises(ValueError, match=rf"line 4: .*{message}"):
-        read(content)
+MALFORMED = [
+    ("1 2;0 0;0 1;0 0;1;9\n", "five fields"),
+    ("1 2;0 0;0 1;1\n", "five fields"),
+    ("1 2\n", "five fields"),
+    ("1 2;0;0 1;0 0;1\n", "same number"),
+    ("1 2;0 0 0;0 1;0 0;1\n", "same number"),
+    ("1 2;0 0;0 1;0 0;1 1\n", "same number"),
+    ("1 2;0 2;0 1;0 0;1\n", "sentence type"),
+    ("1 2;0 -1;0 1;0 0;1\n", "sentence type"),
+    ("1 2;0 0;0 2;0 0;1\n", "positions"),
+    ("1 2;0 0;1 2;0 0;1\n", "positions"),
+    ("1 2;0 0;0 1;0 2;1\n", "seg_label"),
+    ("1 2;0 0;0 1;0 -2;1\n", "seg_label"),
+    ("1 2;0 0;0 1;0 0;2\n", "label"),
+    ("1 -2;0 0;0 1;0 0;1\n", "token id"),
+    ("1 32768;0 0;0 1;0 0;1\n", "token id"),
+    ("1 99999999999;0 0;0 1;0 0;1\n", "other than numbers"),
+    ("1  2;0 0;0 1;0 0;1\n", "other than numbers"),
+    ("1 x;0 0;0 1;0 0;1\n", "other than numbers"),
+    ("1 --2;0 0;0 1;0 0;1\n", "other than numbers"),
+    ("1 2;0 0;0 1;0 0;\n", "other than numbers"),
+    ("1 2;0 0;0 1;0 0;1\r\n", "other than numbers"),
+    ("\n", "other than numbers"),
+]
+
+
+def test_a_malformed_line_is_named() -> None:
+    for line, message in MALFORMED:
+        content = gzip.compress((LINE * 3 + line + LINE).encode())
+        with pytest.raises(ValueError, match=rf"line 4: .*{message}"):
+            read(content)
 
 
 def test_a_damaged_shard_is_an_error_of_the_file() -> None:
@@ -241,11 +236,11 @@ def test_other_tokenizers_have_no_vocabulary_of_this_kind() -> None:
     assert set(ERNIE_TEXT.companion_files(describe(tokenizer_json))) == {"train_filelist"}
 
 
-@pytest.mark.parametrize("rows", [511, 512, 513, 1024, 1025])
-def test_rows_become_text_512_at_a_time(rows: int) -> None:
-    content = write([batch([ROW] * rows)])
-    assert gzip.decompress(content).decode() == LINE * rows
-    assert read(content) == [ROW] * rows
+def test_rows_become_text_512_at_a_time() -> None:
+    for rows in (511, 512, 513, 1024, 1025):
+        content = write([batch([ROW] * rows)])
+        assert gzip.decompress(content).decode() == LINE * rows
+        assert read(content) == [ROW] * rows
 
 
 @pytest.mark.parametrize("text_bytes", [1, len(LINE) - 1, len(LINE), len(LINE) + 1, 2**20])

@@ -1,6 +1,7 @@
 """Parquet's own structures, each beside a plain reading of the specification."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,15 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.formats import parquet_encodings
+from corpusmill.formats.parquet import cut_pages
 from corpusmill.formats.parquet_encodings import (
+    Byte,
+    Long,
     count_levels,
+    encode_struct,
     make_dictionary,
     most_level_bytes,
     put_levels,
     put_places,
     put_runs,
 )
-from corpusmill.formats.parquet_writer import Byte, Long, cut_pages, encode_struct
 
 
 def read_runs(data: bytes, number: int) -> list[int]:
@@ -67,14 +71,14 @@ def test_runs_of_any_lengths(counts: list[int], first: bool) -> None:
     assert read_runs(out[3:end].tobytes(), len(bits)) == bits
 
 
-# A header of a single byte tells of up to 63 groups of eight bits.
-@pytest.mark.parametrize("bits", [8 * 62, 8 * 63 - 1, 8 * 63, 8 * 63 + 1, 8 * 64, 8 * 127])
-def test_many_groups_have_several_headers(bits: int) -> None:
-    out = np.zeros(most_level_bytes(bits), np.uint8)
-    end = put_runs(np.ones(bits, np.int64), True, out, 0)
-    groups = -(-bits // 8)
-    assert end == groups + -(-groups // 63)
-    assert read_runs(out[:end].tobytes(), bits) == [1 - bit % 2 for bit in range(bits)]
+def test_many_groups_have_several_headers() -> None:
+    # A header of a single byte tells of up to 63 groups of eight bits.
+    for bits in (8 * 62, 8 * 63 - 1, 8 * 63, 8 * 63 + 1, 8 * 64, 8 * 127):
+        out = np.zeros(most_level_bytes(bits), np.uint8)
+        end = put_runs(np.ones(bits, np.int64), True, out, 0)
+        groups = -(-bits // 8)
+        assert end == groups + -(-groups // 63)
+        assert read_runs(out[:end].tobytes(), bits) == [1 - bit % 2 for bit in range(bits)]
 
 
 def test_runs_are_as_short_as_they_can_be() -> None:
@@ -136,24 +140,16 @@ def test_a_dictionary_and_places_give_the_values(
         assert np.array(entries)[places].tolist() == values.tolist()
 
 
-# A value of a dictionary must recur five times. Up to 256 neighbouring values all have entries.
-@pytest.mark.parametrize(
-    ("entries", "times", "has_dictionary"),
-    [(1, 4, False), (1, 5, True), (256, 4, False), (256, 5, True), (257, 4, False), (257, 5, True)],
-)
-def test_values_that_recur_have_a_dictionary(
-    entries: int, times: int, has_dictionary: bool
-) -> None:
-    values = np.tile(np.arange(7, 7 + entries, dtype=np.int16), times)
-    assert (make_dictionary(values) is not None) == has_dictionary
-
-
-@pytest.mark.parametrize("entries", [1, 2, 3, 256, 257, 65536, 65537])
-def test_places_have_bits_for_the_entries(entries: int) -> None:
-    values = np.tile(np.arange(entries, dtype=np.int32), 5)
-    encoded = encode_values(values)
-    assert encoded is not None
-    assert (encoded[0], encoded[1]) == ([*range(entries)], values.tolist())
+def test_values_that_recur_have_a_dictionary() -> None:
+    # A value must recur five times. Up to 256 neighbouring values all have entries.
+    for entries in (1, 256, 257):
+        values = np.arange(7, 7 + entries, dtype=np.int16)
+        assert make_dictionary(np.tile(values, 4)) is None
+        assert make_dictionary(np.tile(values, 5)) is not None
+    # Places have bits for the entries.
+    for entries in (1, 2, 3, 256, 257, 65536, 65537):
+        values = np.tile(np.arange(entries, dtype=np.int32), 5)
+        assert encode_values(values) == ([*range(entries)], values.tolist())
 
 
 def test_no_dictionary_has_more_entries_than_three_bytes_tell_apart(
@@ -191,27 +187,19 @@ def test_pages_hold_whole_rows(lengths: list[int], most: int) -> None:
         assert is_full or stop == len(lengths)
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
+def test_structures_are_those_of_thrift() -> None:
+    structures: list[tuple[dict[int, Any], list[int]]] = [
         ({1: 5, 3: b"a"}, [0x15, 10, 0x28, 1, 97, 0]),
         ({1: Long(64), 2: Byte(7)}, [0x16, 128, 1, 0x13, 7, 0]),
         ({2: True, 3: False, 4: {1: 0}}, [0x21, 0x12, 0x1C, 0x15, 0, 0, 0]),
         ({1: [1, 2], 2: []}, [0x19, 0x25, 2, 4, 0x19, 0x0C, 0]),
         ({1: [0] * 14, 2: b"b" * 127}, [0x19, 0xE5, *[0] * 14, 0x18, 127, *b"b" * 127, 0]),
         ({1: [0] * 15, 2: b"b" * 128}, [0x19, 0xF5, 15, *[0] * 15, 0x18, 128, 1, *b"b" * 128, 0]),
-    ],
-)
-def test_structures_are_those_of_thrift(fields: dict[int, object], expected: list[int]) -> None:
-    assert list(encode_struct(fields)) == expected  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("value", [0, 2**31 - 1, Long(2**63 - 1), Byte(127)])
-def test_the_largest_integers_are_written(value: int) -> None:
-    assert encode_struct({1: value})[-1] == 0
-
-
-@pytest.mark.parametrize("value", [-1, 2**31, Long(2**63), Byte(128)])
-def test_integers_that_do_not_fit_are_refused(value: int) -> None:
-    with pytest.raises(ValueError, match=f"{int(value)} does not fit"):
-        encode_struct({1: value})
+    ]
+    for fields, expected in structures:
+        assert list(encode_struct(fields)) == expected
+    for largest in (0, 2**31 - 1, Long(2**63 - 1), Byte(127)):
+        assert encode_struct({1: largest})[-1] == 0
+    for value in (-1, 2**31, Long(2**63), Byte(128)):
+        with pytest.raises(ValueError, match=f"{int(value)} does not fit"):
+            encode_struct({1: value})

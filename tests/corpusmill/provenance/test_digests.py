@@ -9,8 +9,8 @@ import pyarrow as pa
 from corpusmill.dataset.manifest import Manifest, Split, entry_of
 from corpusmill.dataset.manifest_entries import Removal, provenance_name, removal_name
 from corpusmill.location import locate
-from corpusmill.provenance.digests import list_tables, read_digests
 from corpusmill.provenance.documents_table import DocumentsWriter, documents_schema
+from corpusmill.provenance.removal import list_tables, read_column
 from tests.tools.manifests import small_manifest, small_shard
 
 
@@ -43,5 +43,5 @@ def write(folder: Path, shards: Sequence[Sequence[int]], removed: Sequence[int] 
 def test_tables_of_removed_documents_are_read_if_there_are_any(tmp_path: Path) -> None:
     manifest = write(tmp_path, [[1], [2]], [3, 4])
     names = [*list_tables(manifest)]
-    digests = [one.tolist() for one in read_digests(locate(str(tmp_path)), names)]
+    digests = [one.tolist() for one in read_column(locate(str(tmp_path)), names, "digest")]
     assert digests == [[1], [2], [3, 4]]

@@ -8,8 +8,8 @@ from typing import BinaryIO, ClassVar
 import pyarrow as pa
 import pytest
 
-from corpusmill.provenance.read_again import Inputs
-from corpusmill.provenance.records import DocumentRecord, Span, UnreadableTextError
+from corpusmill.provenance.read_again import Inputs, UnreadableTextError
+from corpusmill.provenance.store import DocumentRecord, Span
 from corpusmill.provenance.texts import Texts
 from tests.tools import jobs
 from tests.tools.knobs import knobs

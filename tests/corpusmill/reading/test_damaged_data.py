@@ -81,19 +81,14 @@ DAMAGES: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_shard_is_refused_by_name(damage: str, data: Path, cache_folder: Path) -> None:
+def test_a_damaged_shard_is_refused_by_name_or_left_out_and_counted(
+    damage: str, data: Path, cache_folder: Path
+) -> None:
     change, cause = DAMAGES[damage]
+    rows = DataSet(data).shard_sizes
     change(data / SHARD)
     with refused(f"{data}/{SHARD}: ", cause, 'damaged="skip"'):
         read_all(data, cache_folder)
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_shard_is_left_out_and_counted(
-    damage: str, data: Path, cache_folder: Path
-) -> None:
-    rows = DataSet(data).shard_sizes
-    DAMAGES[damage][0](data / SHARD)
     opened = DataSet(data, cache_folder=cache_folder, damaged="skip")
     assert list(opened.skipped) == [SHARD]
     assert opened.skipped_rows == rows[1]
@@ -139,16 +134,13 @@ def test_ranks_that_skip_the_same_shards_have_equal_digests(
     assert len(set(digests)) == 3
 
 
-@pytest.mark.parametrize("damaged", ["refuse", "skip"])
 def test_a_missing_companion_of_a_shard_is_named(
-    damaged: Any, megatron: Path, tmp_path: Path, cache_folder: Path
+    megatron: Path, tmp_path: Path, cache_folder: Path
 ) -> None:
     data = Path(shutil.copytree(megatron, tmp_path / "out"))
     (data / "train-00001-of-00003.idx").unlink()
-    if damaged == "skip":
-        opened = DataSet(data, cache_folder=cache_folder, damaged="skip")
-        assert "train-00001-of-00003.idx" in opened.skipped["train-00001-of-00003.bin"]
-        return
+    opened = DataSet(data, cache_folder=cache_folder, damaged="skip")
+    assert "train-00001-of-00003.idx" in opened.skipped["train-00001-of-00003.bin"]
     with refused("train-00001-of-00003.idx", "missing"):
         DataSet(data, cache_folder=cache_folder)
 
@@ -218,37 +210,26 @@ def reseal(folder: Path, manifest: object) -> None:
     (folder / "dataset.json").write_bytes(seal(content))
 
 
-@pytest.mark.parametrize(
-    ("version", "cause", "cure"),
-    [
+def test_other_versions_and_invalid_manifests_are_refused(data: Path) -> None:
+    manifest = json.loads((data / "dataset.json").read_text())
+    for version, cause, cure in (
         (3, "it has format version 3; this reads version 2", "Update corpusmill"),
         (1, "it has format version 1; this", "Use the version of corpusmill that wrote it"),
         (-1, "it has format version -1; this", "Use the version of corpusmill that wrote it"),
         (None, "it has no format version", "build it again"),
-    ],
-)
-def test_another_format_version_is_refused(
-    version: int | None, cause: str, cure: str, data: Path
-) -> None:
-    manifest = json.loads((data / "dataset.json").read_text())
-    reseal(data, {**manifest, "format_version": version})
-    with refused(cause, cure):
-        DataSet(data)
+    ):
+        reseal(data, {**manifest, "format_version": version})
+        with refused(cause, cure):
+            DataSet(data)
+    for content in (b"{", b"[]", b"7", b'{"format": "other"}', b"\xff"):
+        reseal(data, content)
+        with pytest.raises(UserError, match=r"dataset\.json: it is n"):
+            DataSet(data)
 
 
-@pytest.mark.parametrize("content", [b"{", b"[]", b"7", b'{"format": "other"}', b"\xff"])
-def test_an_invalid_manifest_is_refused(content: bytes, data: Path) -> None:
-    reseal(data, content)
-    with pytest.raises(UserError, match=r"dataset\.json: it is n"):
-        DataSet(data)
-
-
-def test_an_unknown_split_is_refused(bert: Path) -> None:
+def test_unknown_and_empty_splits_are_refused(bert: Path, data: Path) -> None:
     with refused('split="test"', "has train, validation", "Give one of these"):
         DataSet(bert, "test")
-
-
-def test_an_empty_split_is_refused(data: Path) -> None:
     manifest = json.loads((data / "dataset.json").read_text())
     split = manifest["splits"]["validation"]
     split.update(rows=0, tokens=0, distributions={})

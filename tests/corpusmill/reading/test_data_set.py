@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
-from corpusmill.reading.data_set import DataSet, check_present
+from corpusmill.reading.checks import check_present
+from corpusmill.reading.data_set import DataSet
 from tests.tools.knobs import knobs
 from tests.tools.loopback_hub import DataSet as HubDataSet
 from tests.tools.loopback_hub import serve

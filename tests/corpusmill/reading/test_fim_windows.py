@@ -11,7 +11,7 @@ from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.order.mixture import JoinedSamples
+from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.token_windows import TOKENS, TokenWindows
 from corpusmill.testing import small_text, small_tokenizer
 from corpusmill.testing.datasets import SmallBuild, write_dataset

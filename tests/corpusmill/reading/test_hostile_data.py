@@ -56,62 +56,30 @@ def rewrite(data: Path, by: Callable[[dict[str, list[Any]]], object]) -> None:
     reseal(data, manifest)
 
 
-def put_row(column: str, row: list[int] | int) -> Callable[[dict[str, list[Any]]], object]:
-    return lambda rows: rows[column].__setitem__(0, row)
-
-
-def put_value(column: str, value: int) -> Callable[[dict[str, list[Any]]], object]:
-    return lambda rows: rows[column][0].__setitem__(0, value)
-
-
-ROWS: dict[str, tuple[Callable[[dict[str, list[Any]]], object], str]] = {
-    "a place after the row": (put_value("masked_lm_positions", 100),
-                              "masked_lm_positions has a place that its row does not have"),
-    "a place before the row": (put_value("masked_lm_positions", -100),
-                               "masked_lm_positions has a place"),
-    "a longer row": (put_row("input_ids", [5] * 70), "input_ids has a list of more than 64 values"),
-    "an id that no token has": (put_value("input_ids", 600),
-                                "input_ids has a value that is not from 0 to 599"),
-    "a label that no token has": (put_value("masked_lm_ids", -5), "masked_lm_ids has a value"),
-    "too few labels": (put_row("masked_lm_ids", []), "rows of masked_lm_ids are not as long"),
-    "too few types": (put_row("token_type_ids", [0]), "rows of token_type_ids are not as long"),
-    "a third segment": (put_value("token_type_ids", 2),
-                        "token_type_ids has a value that is not from 0 to 1"),
-    "a third label": (put_row("next_sentence_label", 2), "next_sentence_label has a value"),
-    "a row less": (lambda rows: [column.pop() for column in rows.values()], "rows"),
-}  # fmt: skip
-
-
 @pytest.mark.usefixtures("usual_thresholds")
-@pytest.mark.parametrize("name", ROWS)
 def test_rows_that_kernels_would_write_beside_their_arrays_for_are_refused(
-    name: str, data: Path, cache_folder: Path
+    data: Path, cache_folder: Path
 ) -> None:
-    by, cause = ROWS[name]
-    rewrite(data, by)
+    """All that is refused is in cache/test_row_checks.py."""
+    rewrite(data, lambda rows: rows["masked_lm_positions"][0].__setitem__(0, 100))
     opened = DataSet(data, cache_folder=cache_folder)
     with pytest.raises(UserError) as refused:
         opened.take(np.arange(len(opened)))
     assert "its rows are not what dataset.json says" in str(refused.value)
-    assert cause in str(refused.value)
+    assert "masked_lm_positions has a place that its row does not have" in str(refused.value)
     assert not opened.cache.place(0).exists()
     assert not list(cache_folder.glob("*.*/"))
 
 
-def test_rows_of_other_types_are_refused(data: Path, cache_folder: Path) -> None:
+def test_rows_of_other_types_or_numbers_are_refused(data: Path, cache_folder: Path) -> None:
+    manifest = (data / "dataset.json").read_bytes()
     types = {"dtype": "int64", "type": "list<element: int64 not null>"}
-    change(data, lambda manifest: manifest["columns"][0].update(types))
+    change(data, lambda entries: entries["columns"][0].update(types))
     with pytest.raises(UserError, match=r"its rows are not what dataset\.json says"):
         read_all(data, cache_folder)
-
-
-@pytest.mark.parametrize("marks", [[], [0], [1, 64], [0, 70], [0, 40, 20, 64], [0, -1, 64]])
-def test_boundaries_beside_their_row_are_refused(
-    marks: list[int], gpt_pack: Path, tmp_path: Path, cache_folder: Path
-) -> None:
-    data = Path(shutil.copytree(gpt_pack, tmp_path / "out"))
-    rewrite(data, put_row("cu_seqlens", marks))
-    with pytest.raises(UserError, match="cu_seqlens does not lead from 0 to its row's length"):
+    (data / "dataset.json").write_bytes(manifest)
+    rewrite(data, lambda rows: [column.pop() for column in rows.values()])
+    with pytest.raises(UserError, match=r"its rows are not what dataset\.json says.*rows"):
         read_all(data, cache_folder)
 
 

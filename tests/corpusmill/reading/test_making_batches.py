@@ -9,9 +9,9 @@ from corpusmill.errors import UserError
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
+from corpusmill.reading.load.length_batches import LengthBatches
 from corpusmill.reading.load.loader import Loader, make_batches
-from corpusmill.reading.order.length_batches import LengthBatches
-from corpusmill.reading.order.mixture import mix
+from corpusmill.reading.mixture import mix
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches
 from corpusmill.reading.rows import Batch

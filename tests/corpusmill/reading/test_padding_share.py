@@ -4,7 +4,7 @@ import torch
 
 from corpusmill.reading.collate.collators import Padding
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.order.length_batches import LengthBatches, PaddingShare, padding_share
+from corpusmill.reading.load.length_batches import LengthBatches, PaddingShare, padding_share
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from tests.tools.numbered_samples import AsTheyAre, NumberedSamples, read_epoch

@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.order.length_batches import LengthBatches
-from corpusmill.reading.order.mixture import JoinedSamples, mix
+from corpusmill.reading.load.length_batches import LengthBatches
+from corpusmill.reading.mixture import JoinedSamples, mix
 from corpusmill.reading.order.order import Order, Ordering
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
 from corpusmill.reading.order.stages import Stage

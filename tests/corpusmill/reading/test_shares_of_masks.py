@@ -16,7 +16,7 @@ from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.load.loader import Loader, make_batches
-from corpusmill.reading.order.mixture import mix
+from corpusmill.reading.mixture import mix
 from corpusmill.reading.order.stages import Stage
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.torch.dataset import EpochBatchSampler, MapDataset, TensorLoader

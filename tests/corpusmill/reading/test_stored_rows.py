@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from corpusmill.reading.data_set import DataSet, Samples
-from corpusmill.reading.order.mixture import JoinedSamples
+from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.rows import Integers
 from corpusmill.reading.token_windows import TOKENS, TokenWindows
 from corpusmill.reading.tracing import StoredRow, stored_rows

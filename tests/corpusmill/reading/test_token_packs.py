@@ -17,28 +17,22 @@ from typing import Any, get_args
 import numpy as np
 import pyarrow as pa
 import pytest
-from torch.utils.data import DataLoader
 
-from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import UserError
-from corpusmill.objectives.examples.packing import pack_stream
 from corpusmill.objectives.gpt import GptOptions
 from corpusmill.reading import token_packs
 from corpusmill.reading.collate.collators import Layout, collator_for
 from corpusmill.reading.collate.masked_diffusion import MaskedDiffusion
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.load.loader import Loader, make_batches
-from corpusmill.reading.order.mixture import JoinedSamples, mix
+from corpusmill.reading.mixture import JoinedSamples, mix
 from corpusmill.reading.rows import Batch
 from corpusmill.reading.token_packs import TokenPacks
-from corpusmill.reading.torch.dataset import EpochBatchSampler, MapDataset
-from corpusmill.reading.torch.streaming import StreamingDataset
 from corpusmill.reading.tracing import stored_rows
 from tests.tools.knobs import knobs
 from tests.tools.lazily import LazyModule
 from tests.tools.made_packs import be_killed, make, pieces_of
 from tests.tools.small_datasets import Recipe, write_dataset
-from tests.tools.traced_batches import forked
 
 grain = LazyModule("grain")
 
@@ -109,23 +103,21 @@ def test_rows_hold_the_pieces_of_a_build_where_documents_are_cut(
     assert abs(len(packs) - len(expected)) <= 0.01 * len(expected) + 2
 
 
-@pytest.mark.parametrize("layout", get_args(Layout))
-@pytest.mark.parametrize("predicted", ["labels", "targets"])
-@pytest.mark.parametrize("diffusion", [None, MaskedDiffusion()])
 def test_batches_are_those_of_a_build_in_each_layout(
-    layout: Layout,
-    predicted: Any,
-    diffusion: MaskedDiffusion | None,
-    packs: TokenPacks,
-    built: Callable[[int], DataSet],
+    packs: TokenPacks, built: Callable[[int], DataSet]
 ) -> None:
-    options: Any = {"layout": layout, "predicted": predicted, "pad_to_multiple_of": 8, "seed": 3}
-    options |= {"diffusion": diffusion} if diffusion else {}
-    [read, expected] = (
-        list(Loader(make_batches(samples, 3, **options), prefetch_factor=0))
-        for samples in (packs, built(WHOLE))
-    )
-    check_equal(read, expected)
+    kinds: list[dict[str, Any]] = [
+        {"layout": layout, "predicted": predicted, "pad_to_multiple_of": 8, **diffusion}
+        for layout in get_args(Layout)
+        for predicted in ("labels", "targets")
+        for diffusion in ({}, {"diffusion": MaskedDiffusion()})
+    ]
+    for options in (*kinds, {"by_length": True}):
+        [read, expected] = (
+            list(Loader(make_batches(samples, 3, seed=3, **options), prefetch_factor=0))
+            for samples in (packs, built(WHOLE))
+        )
+        check_equal(read, expected)
 
 
 def check_equal(read: list[Batch], expected: list[Batch]) -> None:
@@ -161,32 +153,6 @@ def test_a_resumed_run_of_any_ranks_reads_what_one_of_a_build_reads(
     check_equal(read, [batch for _ in range(2) for batch in loader])
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_workers_of_torch_read_the_same(workers: int, packs: TokenPacks) -> None:
-    batches = make_batches(packs, 2, seed=7)
-    expected = list(Loader(batches, prefetch_factor=0))
-    dataset = MapDataset(packs, batches.collator)
-    sampler = EpochBatchSampler(batches)
-    options = {**forked(workers), "num_workers": workers}
-    by_number: Any = DataLoader(
-        dataset, batch_sampler=sampler, collate_fn=dataset.collate, **options
-    )
-    streaming: Any = DataLoader(StreamingDataset(batches), batch_size=None, **options)
-    check_equal([as_arrays(batch) for batch in by_number], expected)
-    check_equal([as_arrays(batch) for batch in streaming], expected)
-
-
-def as_arrays(batch: dict[str, Any]) -> Batch:
-    return {name: np.asarray(value) for name, value in batch.items()}
-
-
-def test_they_are_a_source_of_grain(packs: TokenPacks, built: Callable[[int], DataSet]) -> None:
-    assert isinstance(packs, grain.sources.RandomAccessDataSource)
-    sources = (grain.MapDataset.source(samples) for samples in (packs, built(WHOLE)))
-    rows, others = (list(source.shuffle(seed=1)) for source in sources)
-    check_equal(rows, others)
-
-
 def test_mixtures_take_them_with_data_sets_that_were_built(
     packs: TokenPacks, built: Callable[[int], DataSet]
 ) -> None:
@@ -199,16 +165,6 @@ def test_mixtures_take_them_with_data_sets_that_were_built(
         assert row["cu_seqlens"].tolist() == other["cu_seqlens"].tolist()
     mixed, order = mix([packs, built(64)], [1, 1], seed=1)
     assert next(iter(Loader(make_batches(mixed, 4, order=order))))["input_ids"].shape[0] == 4
-
-
-def test_orders_by_length_are_those_of_a_build(
-    packs: TokenPacks, built: Callable[[int], DataSet]
-) -> None:
-    [read, expected] = (
-        list(Loader(make_batches(samples, 3, by_length=True, seed=2), prefetch_factor=0))
-        for samples in (packs, built(WHOLE))
-    )
-    check_equal(read, expected)
 
 
 def test_few_shards_are_mapped_at_a_time(stream: DataSet) -> None:
@@ -279,27 +235,6 @@ def test_processes_may_make_the_same_file_at_a_time(
         made = list(processes.map(make, [arguments] * 2))
     assert made == [(expected.digest, pieces_of(expected))] * 2
     assert [path.name for path in tmp_path.iterdir()] == ["packs"]
-
-
-def test_nothing_is_left_where_making_a_file_ends_early(
-    stream: DataSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    packed = []
-
-    def stop(*arguments: Any) -> Any:
-        packed.append(arguments)
-        if len(packed) == 2:
-            raise KeyboardInterrupt
-        return pack_stream(*arguments)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(token_packs, "pack_stream", stop)
-        with pytest.raises(KeyboardInterrupt):
-            TokenPacks(stream, 64, tmp_path / "packs")
-    assert list(tmp_path.iterdir()) == []
-    assert pieces_of(TokenPacks(stream, 64, tmp_path / "packs")) == pieces_of(
-        TokenPacks(stream, 64)
-    )
 
 
 def test_a_killed_process_leaves_nothing(stream: DataSet, gpt_stream: Path, tmp_path: Path) -> None:
@@ -406,32 +341,27 @@ def overfill(shards: Shards) -> None:
     shards[1][1] = []
 
 
-@pytest.mark.parametrize("change", [drop_piece, repeat_piece, leave_the_shard, drop_row, overfill])
 def test_packs_that_do_not_hold_each_token_once_are_refused(
-    change: Callable[[Shards], None], stream: DataSet, tmp_path: Path
+    stream: DataSet, tmp_path: Path
 ) -> None:
     TokenPacks(stream, WHOLE, tmp_path / "packs")
     change_packs(lambda _: None, tmp_path / "packs", tmp_path / "same")
     assert pieces_of(TokenPacks(stream, WHOLE, tmp_path / "same"))
-    change_packs(change, tmp_path / "packs", tmp_path / "other")
-    packs = TokenPacks(stream, WHOLE, tmp_path / "other")
-    packs[0]
-    with pytest.raises(UserError, match="its rows are not those of train-00001-of-00003"):
-        packs[packs.shard_sizes[0]]
-
-
-@pytest.mark.parametrize("counts", [[5, 5, 6], [5, 5, 6, 1024, 1], [5, -5, 6, 1024]])
-def test_other_counts_than_of_each_shard_are_refused(
-    counts: list[int], stream: DataSet, tmp_path: Path
-) -> None:
-    TokenPacks(stream, WHOLE, tmp_path / "packs")
-
-    def change(shards: Shards) -> None:
-        shards[-1] = [counts]
-
-    change_packs(change, tmp_path / "packs", tmp_path / "other")
-    with pytest.raises(UserError, match="it does not say how many rows 3 shards have"):
-        TokenPacks(stream, WHOLE, tmp_path / "other")
+    for change in (drop_piece, repeat_piece, leave_the_shard, drop_row, overfill):
+        change_packs(change, tmp_path / "packs", tmp_path / "other")
+        packs = TokenPacks(stream, WHOLE, tmp_path / "other")
+        packs[0]
+        with pytest.raises(UserError, match="its rows are not those of train-00001-of-00003"):
+            packs[packs.shard_sizes[0]]
+    # Nor packs with other numbers of rows than of each shard.
+    for counts in ([5, 5, 6], [5, 5, 6, 1024, 1], [5, -5, 6, 1024]):
+        change_packs(
+            lambda shards, counts=counts: shards.__setitem__(-1, [counts]),  # type: ignore[misc]
+            tmp_path / "packs",
+            tmp_path / "other",
+        )
+        with pytest.raises(UserError, match="it does not say how many rows 3 shards have"):
+            TokenPacks(stream, WHOLE, tmp_path / "other")
 
 
 def write_table(file: Path) -> None:
@@ -440,22 +370,18 @@ def write_table(file: Path) -> None:
         writer.write_table(table)
 
 
-@pytest.mark.parametrize(
-    ("write", "cause"),
-    [
-        (lambda file: file.write_bytes(b""), "it cannot be read"),
+def test_other_files_are_refused(stream: DataSet, tmp_path: Path) -> None:
+    files: list[tuple[Callable[[Path], object], str]] = [
+        (Path.touch, "it cannot be read"),
         (lambda file: file.write_bytes(b"some text\n" * 100), "it cannot be read"),
         (Path.mkdir, "it cannot be read"),
         (write_table, "it is not a file of packs"),
-    ],
-)
-def test_other_files_are_refused(
-    write: Callable[[Path], None], cause: str, stream: DataSet, tmp_path: Path
-) -> None:
-    write(tmp_path / "file")
-    with pytest.raises(UserError, match=cause) as refusal:
-        TokenPacks(stream, 64, tmp_path / "file")
-    assert refusal.value.value == str(tmp_path / "file")
+    ]
+    for number, (write, cause) in enumerate(files):
+        write(tmp_path / str(number))
+        with pytest.raises(UserError, match=cause) as refusal:
+            TokenPacks(stream, 64, tmp_path / str(number))
+        assert refusal.value.value == str(tmp_path / str(number))
 
 
 def test_packs_of_other_data_or_another_length_are_refused(stream: DataSet, tmp_path: Path) -> None:
@@ -485,13 +411,6 @@ def test_a_packed_file_needs_a_place_on_this_machine(stream: DataSet, tmp_path: 
     assert refusal.value.value == f"file={tmp_path / 'file' / 'packs'}"
 
 
-@pytest.mark.parametrize("length", [-1, 0, 1, 2**20 + 1])
-def test_lengths_that_cannot_be_packed_are_refused(length: int, stream: DataSet) -> None:
-    with pytest.raises(UserError, match="Give 2 to 1048576") as refusal:
-        TokenPacks(stream, length)
-    assert refusal.value.value == f"max_seq_length={length}"
-
-
 def test_the_longest_rows(stream: DataSet) -> None:
     packs = TokenPacks(stream, 2**20)
     assert len(packs) == len(stream.shards)
@@ -500,24 +419,21 @@ def test_the_longest_rows(stream: DataSet) -> None:
     assert collate(packs.take(np.arange(2)))["position_ids"].shape[0] == 2
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt_windows", "gpt_pack"])
-def test_data_that_is_not_a_stream_is_refused(request: pytest.FixtureRequest, name: str) -> None:
-    with pytest.raises(UserError, match="not of a token stream"):
-        TokenPacks(DataSet(request.getfixturevalue(name)), 64)
-
-
-@pytest.mark.parametrize("sample", [-1, 10**6])
-def test_numbers_out_of_range_are_refused(sample: int, packs: TokenPacks) -> None:
-    for read in (packs.take, packs.lengths, packs.find_pieces):
-        with pytest.raises(IndexError, match=f"it has {len(packs)} examples"):
-            read(np.array([sample]))
+def test_other_lengths_data_and_numbers_are_refused(
+    packs: TokenPacks, stream: DataSet, bert: Path, gpt_windows: Path, gpt_pack: Path
+) -> None:
+    for length in (-1, 0, 1, 2**20 + 1):
+        with pytest.raises(UserError, match="Give 2 to 1048576") as refusal:
+            TokenPacks(stream, length)
+        assert refusal.value.value == f"max_seq_length={length}"
+    for folder in (bert, gpt_windows, gpt_pack):
+        with pytest.raises(UserError, match="not of a token stream"):
+            TokenPacks(DataSet(folder), 64)
+    for number in (-1, 10**6):
+        for read in (packs.take, packs.lengths, packs.find_pieces):
+            with pytest.raises(IndexError, match=f"it has {len(packs)} examples"):
+                read(np.array([number]))
     assert packs.take(np.empty(0, np.int64)).lists("input_ids").lengths.tolist() == []
-
-
-def test_the_manifest_is_that_of_packed_rows(packs: TokenPacks, stream: DataSet) -> None:
-    manifest: Manifest = packs.manifest
-    assert [column.name for column in manifest.columns] == ["input_ids", "cu_seqlens"]
-    assert manifest.tokenizer == stream.manifest.tokenizer
 
 
 def test_packs_need_no_pandas(gpt_stream: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from corpusmill.location import locate
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.order.mixture import JoinedSamples
+from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.rows import Values

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
-from corpusmill.reading.order.length_batches import LengthBatches
+from corpusmill.reading.load.length_batches import LengthBatches
 from corpusmill.reading.order.order import Order, Ordering
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.tracing import Reading, Run, run_of
@@ -119,28 +119,28 @@ def _state(**changes: Any) -> dict[str, Any]:
     return {**state, **changes}
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: run_of(SAMPLES, _state(samples="x"), 4), "belongs to the samples x"),
-        (lambda: run_of(SAMPLES, _state(order={"kind": 1}), 4), "its order is"),
-        (lambda: run_of(SAMPLES, _state(order={"window": "7"}), 4), "its order is"),
-        (lambda: run_of(SAMPLES, _state(order=None), 4), "its order is None"),
-        (lambda: _run().step_before(_state(number=0)), "before the first step"),
-        (lambda: _run().step_before(_state(taken=[[1, 2]])), "batches by length"),
-        (lambda: _run().step_before(_state(number=7)), "no step ends where it was saved"),
-        (lambda: _run().step_before(_state(number="x")), "its number is x"),
-        (lambda: _run().step_before(_state(taken=5)), "and taken is 5"),
-        (lambda: _run().step_before(_state(number=-4)), "its number is -4"),
-        (lambda: _run().step_before(_state(number=2**63 - 1)), "its number is 9223372036854775807"),
-        (lambda: _run().step(-1, 0), "epoch"),
-        (lambda: _run().step(0, -1), "step"),
-        (lambda: Run(Order((4,)), FixedBatches(1), 0), "world_size"),
-    ],
-)  # fmt: skip
-def test_mistakes_are_explained(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        call()
+MISTAKES: list[tuple[Callable[[], object], str]] = [
+    (lambda: run_of(SAMPLES, _state(samples="x"), 4), "belongs to the samples x"),
+    (lambda: run_of(SAMPLES, _state(order={"kind": 1}), 4), "its order is"),
+    (lambda: run_of(SAMPLES, _state(order={"window": "7"}), 4), "its order is"),
+    (lambda: run_of(SAMPLES, _state(order=None), 4), "its order is None"),
+    (lambda: _run().step_before(_state(number=0)), "before the first step"),
+    (lambda: _run().step_before(_state(taken=[[1, 2]])), "batches by length"),
+    (lambda: _run().step_before(_state(number=7)), "no step ends where it was saved"),
+    (lambda: _run().step_before(_state(number="x")), "its number is x"),
+    (lambda: _run().step_before(_state(taken=5)), "and taken is 5"),
+    (lambda: _run().step_before(_state(number=-4)), "its number is -4"),
+    (lambda: _run().step_before(_state(number=2**63 - 1)), "its number is 9223372036854775807"),
+    (lambda: _run().step(-1, 0), "epoch"),
+    (lambda: _run().step(0, -1), "step"),
+    (lambda: Run(Order((4,)), FixedBatches(1), 0), "world_size"),
+]
+
+
+def test_mistakes_are_explained() -> None:
+    for call, message in MISTAKES:
+        with pytest.raises(UserError, match=message):
+            call()
 
 
 def _run() -> Run:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Column, Role
-from corpusmill.dataset.shards import read_manifest, read_shard
+from corpusmill.dataset.shards import read_manifest
 from corpusmill.formats.output_options import OutputOptions, Padding
 from corpusmill.location import locate
 from corpusmill.objectives.ernie import ErnieOptions
@@ -119,33 +119,6 @@ def test_a_shard_of_any_format_is_unpacked_to_the_rows_that_were_built(
             for column in manifest.columns:
                 cells = columns[column.name]
                 assert (cells.values if isinstance(cells, Lists) else cells).dtype == column.dtype
-
-
-@pytest.mark.parametrize(("name", "output"), WAYS, ids=describe)
-def test_readers_agree_with_read_shard(
-    name: str,
-    output: OutputOptions,
-    written: Callable[[str, OutputOptions], Path],
-    cache_folder: Path,
-) -> None:
-    folder = locate(str(written(name, output)))
-    manifest = read_manifest(folder)
-    data = DataSet(written(name, output), cache_folder=cache_folder)
-    given_rows = [
-        row
-        for shard in manifest.splits["train"].shards
-        for batch in read_shard(folder, manifest, shard.file, rows=7)
-        for row in batch.to_pylist()
-    ]
-    all_rows = data.take(np.arange(len(data)))
-    assert len(all_rows) == len(given_rows)
-    for row, expected in zip(all_rows, given_rows, strict=True):
-        for column, value in row.items():
-            # A padded row is the row itself, followed by its padding.
-            whole = expected[column]
-            assert (value if isinstance(value, int) else value.tolist()) == (
-                whole if isinstance(whole, int) else whole[: len(value)]
-            )
 
 
 @pytest.mark.parametrize(

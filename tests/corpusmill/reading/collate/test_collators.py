@@ -143,9 +143,8 @@ def test_pairs_and_sentences_have_the_labels_of_their_models(
         assert batch.keys() == {"input_ids", "attention_mask", "labels"} | more
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "named"),
-    [
+def test_options_that_do_not_suit_the_data_are_refused(request: pytest.FixtureRequest) -> None:
+    unsuited: list[tuple[str, dict[str, Any], str]] = [
         ("bert", {"mask": False}, "mask=False"),
         ("bert", {"mask_word_prob": 0.5}, "mask_word_prob=0.5"),
         ("bert_dynamic", {"mask_word_prob": 0.5}, "mask_word_prob=0.5"),
@@ -163,14 +162,19 @@ def test_pairs_and_sentences_have_the_labels_of_their_models(
         ("gpt_pack", {"layout": "columns"}, 'layout="columns"'),
         ("gpt_pack", {"layout": "flattened", "padding": "max_length"}, 'layout="flattened"'),
         ("gpt_stream", {"padding": "max_length"}, 'padding="max_length"'),
-    ],
-)
-def test_options_that_do_not_suit_the_data_are_refused(
-    request: pytest.FixtureRequest, name: str, options: dict[str, Any], named: str
-) -> None:
-    with pytest.raises(UserError) as refusal:
-        collator_for(DataSet(request.getfixturevalue(name)), **options)
-    assert refusal.value.value == named
+        ("bert_packed", {"layout": "columns"}, 'layout="columns"'),
+        ("bert_packed", {"layout": "flattened", "padding": "max_length"}, 'layout="flattened"'),
+        ("bert_packed", {"predicted": "targets"}, "predicted=targets"),
+        ("bert_packed", {"mask_word_prob": 0.5}, "mask_word_prob=0.5"),
+        ("bert_dynamic", {"layout": "flattened"}, "layout=flattened"),
+        ("t5_dynamic", {"mask": False}, "mask=False"),
+        ("t5_dynamic", {"predicted": "targets"}, "predicted=targets"),
+        ("t5_dynamic", {"seed": -1}, "seed=-1"),
+    ]
+    for name, options, named in unsuited:
+        with pytest.raises(UserError) as refusal:
+            collator_for(DataSet(request.getfixturevalue(name)), **options)
+        assert refusal.value.value == named, (name, options)
 
 
 def test_windows_longer_than_the_model_are_refused(gpt_stream: Path) -> None:

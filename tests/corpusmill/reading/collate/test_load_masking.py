@@ -22,7 +22,7 @@ from corpusmill.reading.collate.masked_lm_collator import (
 )
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches, Reader
-from corpusmill.reading.order.mixture import JoinedSamples
+from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.rows import Rows

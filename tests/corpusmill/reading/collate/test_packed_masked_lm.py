@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpusmill.errors import UserError
 from corpusmill.objectives.columns import boundary_column, prediction_columns, token_column
 from corpusmill.reading.collate.collators import Padding, collator_for
 from corpusmill.reading.collate.masked_lm_collator import PackedMaskedLmCollator
@@ -106,18 +105,3 @@ def test_masks_are_drawn_in_each_epoch(bert_packed: Path, cache_folder: Path) ->
     for begin, end in pairwise(flattened["cu_seq_lens_q"].tolist()):
         assert original[0, [begin, end - 1]].tolist() == [2, 3]
     assert "labels" not in collator_for(data_set, mask=False)(plain)
-
-
-def test_options_that_do_not_suit_are_refused(
-    bert_packed: Path, bert_dynamic: Path, cache_folder: Path
-) -> None:
-    packed = DataSet(bert_packed, cache_folder=cache_folder)
-    refused: list[dict[str, Any]] = [
-        {"layout": "columns"}, {"layout": "flattened", "padding": "max_length"},
-        {"predicted": "targets"}, {"mask_word_prob": 0.5},
-    ]  # fmt: skip
-    for options in refused:
-        with pytest.raises(UserError):
-            collator_for(packed, **options)
-    with pytest.raises(UserError, match="layout"):
-        collator_for(DataSet(bert_dynamic, cache_folder=cache_folder), layout="flattened")

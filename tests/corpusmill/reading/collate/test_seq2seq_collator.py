@@ -3,15 +3,13 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from corpusmill.errors import UserError
 from corpusmill.objectives.denoising import Denoiser, SpanCorrupter
 from corpusmill.reading.collate.collators import Padding, collator_for
 from corpusmill.reading.collate.masked_lm_collator import derive_mask_keys
 from corpusmill.reading.collate.seq2seq_collator import Corruption, Seq2SeqCollator
 from corpusmill.reading.data_set import DataSet, Samples
-from corpusmill.reading.order.mixture import JoinedSamples
+from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.rows import Batch, Rows, Values
 from tests.corpusmill.objectives.reference_t5 import restore
 from tests.tools.batches_in_python import lists_of
@@ -140,11 +138,3 @@ def test_mixtures_are_read(t5_dynamic: Path, t5: Path, cache_folder: Path, tmp_p
     assert batch["input_ids"].shape == (4, 64)
     static = JoinedSamples([DataSet(t5, cache_folder=cache_folder)] * 2)
     assert collated(static, static.take(samples), padding="max_length")["labels"].shape == (4, 14)
-
-
-@pytest.mark.parametrize("option", [{"mask": False}, {"predicted": "targets"}, {"seed": -1}])
-def test_options_that_do_not_suit_are_refused(
-    t5_dynamic: Path, cache_folder: Path, option: dict[str, object]
-) -> None:
-    with pytest.raises(UserError, match=next(iter(option))):
-        collator_for(DataSet(t5_dynamic, cache_folder=cache_folder), **option)  # type: ignore[arg-type]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches
+from corpusmill.reading.load.length_batches import LengthBatches
 from corpusmill.reading.load.loader import Loader
-from corpusmill.reading.order.length_batches import LengthBatches
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Position
 from corpusmill.reading.rows import Rows
 from tests.tools.traced_batches import Key, TracedCollator, key, read_plainly
@@ -108,21 +108,6 @@ def test_a_loop_that_counts_samples_reads_those_that_are_left_of_its_last_epoch(
     assert sorted(read) == [1, 1, 2, 2, 2]
 
 
-def test_each_sample_is_read_once_when_ranks_and_batch_size_change(batches: Batches) -> None:
-    read: list[tuple[int, int]] = []
-    state = Loader(batches).state_dict()
-    for world_size, batch_size in [(3, 2), (1, 5), (2, 3)]:
-        changed = replace(batches, batching=FixedBatches(batch_size))
-        for rank in range(world_size):
-            loader = Loader(changed, rank, world_size)
-            loader.load_state_dict(state)
-            # The last one reads to the end of the epoch.
-            taken = islice(loader, 3 if world_size != 2 else None)
-            read += [pair for batch in taken for pair in key(batch)]
-        state = loader.state_dict()
-    assert sorted(read) == [(0, sample) for sample in range(len(batches.order))]
-
-
 def test_a_state_of_the_last_step_ends_its_epoch_first(batches: Batches) -> None:
     loader = Loader(batches)
     iterator = iter(loader)
@@ -160,15 +145,12 @@ def test_a_fixed_epoch_is_read_from_its_beginning_each_time(batches: Batches) ->
         Loader(batches, epoch=-1)
 
 
-def test_an_epoch_without_a_batch_is_refused(batches: Batches) -> None:
+def test_an_epoch_without_a_batch_and_negative_numbers_are_refused(batches: Batches) -> None:
+    with pytest.raises(UserError, match="prefetch_factor=-1"):
+        Loader(batches, prefetch_factor=-1)
     batching = FixedBatches(len(batches.order) + 1, drop_last=True)
     with pytest.raises(UserError, match="is too short for one batch per rank"):
         next(iter(Loader(replace(batches, batching=batching))))
-
-
-def test_a_negative_number_is_refused(batches: Batches) -> None:
-    with pytest.raises(UserError, match="prefetch_factor=-1"):
-        Loader(batches, prefetch_factor=-1)
 
 
 def test_a_loop_that_is_left_leaves_no_thread(batches: Batches) -> None:

@@ -22,7 +22,7 @@ from corpusmill.reading.cache.unpacking import StoppedError, unpack_piece
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.load.batches import Batches, Block, UnpackingAhead
 from corpusmill.reading.load.loader import make_batches
-from corpusmill.reading.order.mixture import mix
+from corpusmill.reading.mixture import mix
 from corpusmill.reading.order.schedule import Position
 from corpusmill.reading.token_windows import TokenWindows
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset

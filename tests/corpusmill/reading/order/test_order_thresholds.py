@@ -1,62 +1,41 @@
 """Orders and batches on both sides of each size at which they take another way."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from corpusmill.reading.load.batches import Batches, Reader
-from corpusmill.reading.order.mixture import mix
+from corpusmill.reading.mixture import mix
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.tracing import Run
 from tests.tools.knobs import knobs
 from tests.tools.numbered_samples import AsTheyAre, NumberedSamples
 
-WINDOW = 64
 
-
-@pytest.mark.parametrize("rows", [WINDOW - 1, WINDOW, WINDOW + 1, 2 * WINDOW, 40 * WINDOW + 1])
-@pytest.mark.parametrize("epoch", [0, 1])
-@pytest.mark.parametrize("shards", [1, 3])
-def test_sources_are_mixed_in_proportion_beyond_a_window(
-    rows: int, epoch: int, shards: int
-) -> None:
-    """Beyond the first window, too, no source is read alone; one is twice as large."""
-    sizes = [size // shards + (part < size % shards)
-             for size in (rows, 2 * rows) for part in range(shards)]  # fmt: skip
-    order = Order(tuple(sizes), 5, window=WINDOW, parts=(0,) * shards + (1,) * shards, slices=8)
-    read = order.locate(epoch * len(order) + np.arange(len(order)))
-    assert np.array_equal(np.sort(read), np.arange(3 * rows))
-    is_first = read < rows
-    for begin in range(0, len(read) - WINDOW + 1, WINDOW):
-        # A window holds its share of each source, but for the rows by which streams lag.
-        assert abs(is_first[begin : begin + WINDOW].sum() - WINDOW / 3) <= 6
-
-
-# Blocks of two rows begin at windows of 1,024.
-@pytest.mark.parametrize("window", [1, 511, 512, 513, 1023, 1024, 1025, 1536])
-@pytest.mark.parametrize("epoch", [0, 1, 2])
-def test_large_shards_are_read_in_blocks_of_any_size(window: int, epoch: int) -> None:
-    order = Order((2 * window + 1, 3 * window), 7, window=window, slices=8)
-    read = order.locate(epoch * len(order) + np.arange(len(order)))
-    assert np.array_equal(np.sort(read), np.arange(len(order)))
-    assert np.array_equal(order.find(read, epoch), np.arange(len(order)))
+def test_large_shards_are_read_in_blocks_of_any_size() -> None:
+    # Blocks of two rows begin at windows of 1,024.
+    for window in (1, 511, 512, 513, 1023, 1024, 1025, 1536):
+        order = Order((2 * window + 1, 3 * window), 7, window=window, slices=8)
+        for epoch in range(3):
+            read = order.locate(epoch * len(order) + np.arange(len(order)))
+            assert np.array_equal(np.sort(read), np.arange(len(order)))
+            assert np.array_equal(order.find(read, epoch), np.arange(len(order)))
 
 
 @pytest.mark.parametrize("world_size", [1, 3])
-@pytest.mark.parametrize("steps", [1, 1023, 1024, 1025, 2048, 2049])
-@pytest.mark.parametrize("rest", [0, 1, 4])
-def test_an_epoch_has_any_number_of_steps(steps: int, world_size: int, rest: int) -> None:
+def test_an_epoch_has_any_number_of_steps(world_size: int) -> None:
     """Pools end after 1,024 steps, and nothing is lost or read again where the next one begins."""
-    batching, read = FixedBatches(2), list[int]()
-    end = steps * 2 * world_size + rest
-    position = Position(0)
-    while pool := batching.next_pool(position, end, world_size):
-        for step in range(pool.steps):
-            for rank in range(world_size):
+    batching = FixedBatches(2)
+    for steps, rest in product((1, 1023, 1024, 1025, 2048, 2049), (0, 1, 4)):
+        position, end, read = Position(0), steps * 2 * world_size + rest, list[int]()
+        while pool := batching.next_pool(position, end, world_size):
+            for step, rank in product(range(pool.steps), range(world_size)):
                 read += pool.batch(step, rank).tolist()
-        position = pool.position_after(pool.steps)
-    assert sorted(read) == list(range(end))
-    assert position == Position(end)
+            position = pool.position_after(pool.steps)
+        assert sorted(read) == list(range(end))
+        assert position == Position(end)
 
 
 @pytest.mark.parametrize("block_samples", [1, 3, 4, 5, 1024])

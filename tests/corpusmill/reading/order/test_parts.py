@@ -10,8 +10,8 @@ from corpusmill.dataset.manifest import Manifest, OutputEntry, Shard, Split
 from corpusmill.dataset.manifest_entries import Generation, Provenance, Source
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.layout.placement import Layout
-from corpusmill.reading.order.mixture import JoinedSamples
-from corpusmill.reading.order.schedule import Pieces, cut_stretches, find_parts
+from corpusmill.reading.mixture import JoinedSamples
+from corpusmill.reading.order.schedule import cut_stretches, find_parts
 from tests.tools.manifests import small_manifest, small_shard
 from tests.tools.numbered_samples import NumberedSamples
 
@@ -76,10 +76,10 @@ def test_the_parts_of_several_sources_are_numbered_on() -> None:
 
 
 def test_stretches_are_cut_where_they_end() -> None:
-    assert cut_stretches((5, 3), (), 2) == Pieces((4, 1, 3), (0, 1, 1))
+    assert cut_stretches((5, 3), (), 2) == ((4, 1, 3), (0, 1, 1))
     # Each of two parts has its own, in proportion to its rows.
-    assert cut_stretches((6, 2), (0, 1), 4) == Pieces((2, 2, 2, 2), (0, 1, 2, 3))
-    assert cut_stretches((), (), 4) == Pieces((), ())
+    assert cut_stretches((6, 2), (0, 1), 4) == ((2, 2, 2, 2), (0, 1, 2, 3))
+    assert cut_stretches((), (), 4) == ((), ())
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 2)), min_size=1), st.integers(1, 20))
@@ -87,13 +87,13 @@ def test_pieces_follow_each_other_as_the_shards_do(
     shards: list[tuple[int, int]], stretches: int
 ) -> None:
     sizes, parts = [size for size, _ in shards], [part for _, part in shards]
-    pieces = cut_stretches(sizes, parts, stretches)
-    ends = np.cumsum(pieces.sizes)
+    cut_sizes, cut_parts = cut_stretches(sizes, parts, stretches)
+    ends = np.cumsum(cut_sizes)
     assert {*np.cumsum(sizes)} - {0} <= {*ends.tolist()}
-    assert sum(pieces.sizes) == sum(sizes)
+    assert sum(cut_sizes) == sum(sizes)
     of_rows = np.repeat(parts, sizes)
-    for stretch in set(pieces.parts):
-        is_own = np.repeat(np.array(pieces.parts) == stretch, pieces.sizes)
+    for stretch in set(cut_parts):
+        is_own = np.repeat(np.array(cut_parts) == stretch, cut_sizes)
         assert len({*of_rows[is_own].tolist()}) <= 1
         # No stretch is longer than its share and a row.
         assert is_own.sum() <= sum(sizes) / stretches * 2 + 1

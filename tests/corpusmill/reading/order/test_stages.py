@@ -64,95 +64,80 @@ def test_a_ramp_follows_the_line_and_its_quotas_are_exact(
     assert max(sizes) - min(sizes) <= 1
 
 
-@pytest.mark.parametrize(
-    ("stages", "planned"),
-    [
-        ([Stage([1, 3], 8)], [(2, 6)]),
-        ([Stage([1, 3], 10), Stage([1, 0], 5)], [(3, 7), (5, 0)]),
-        ([Stage({"wiki": 3, "books": 1}, 8)], [(2, 6)]),
-        ([Stage([1, 2], epochs=1)], [(100, 200)]),
-        ([Stage([1, 2], epochs=2.5)], [(250, 500)]),
-        ([Stage([0, 2], epochs=2)], [(0, 2000)]),
-        (
-            [Stage([1, 0], 6), Stage([0, 1], 4, ramp=True)],
-            [(6, 0), (1, 0), (1, 0), (0, 1), (0, 1), (0, 4)],
-        ),
-        (
-            [Stage([1, 0], 6), Stage([0, 1], 2, ramp=True), Stage([0, 1], 3)],
-            [(6, 0), (1, 0), (0, 1), (0, 3)],
-        ),
-    ],
-)
-def test_stages(stages: list[Stage], planned: list[tuple[int, int]]) -> None:
-    names = NAMES if isinstance(stages[0].weights, dict) else None
-    assert plan_stages(stages, SIZES, names)[0] == tuple(planned)
+PLANNED: list[tuple[list[Stage], list[tuple[int, int]]]] = [
+    ([Stage([1, 3], 8)], [(2, 6)]),
+    ([Stage([1, 3], 10), Stage([1, 0], 5)], [(3, 7), (5, 0)]),
+    ([Stage({"wiki": 3, "books": 1}, 8)], [(2, 6)]),
+    ([Stage([1, 2], epochs=1)], [(100, 200)]),
+    ([Stage([1, 2], epochs=2.5)], [(250, 500)]),
+    ([Stage([0, 2], epochs=2)], [(0, 2000)]),
+    (
+        [Stage([1, 0], 6), Stage([0, 1], 4, ramp=True)],
+        [(6, 0), (1, 0), (1, 0), (0, 1), (0, 1), (0, 4)],
+    ),
+    (
+        [Stage([1, 0], 6), Stage([0, 1], 2, ramp=True), Stage([0, 1], 3)],
+        [(6, 0), (1, 0), (0, 1), (0, 3)],
+    ),
+]
+OF_EPOCHS: list[tuple[Any, Any, tuple[int, int]]] = [
+    ((1, 2), "first_exhausted", (100, 200)),
+    ((1, 2), "all_exhausted", (500, 1000)),
+    ((0.1, 0.9), "first_exhausted", (100, 900)),
+    ((1, 20), "first_exhausted", (50, 1000)),
+    ((0.3, 0.3), "first_exhausted", (100, 100)),
+    ((0, 2), "first_exhausted", (0, 1000)),
+    ((1, 2), 10, (3, 7)),
+    ((2, 1), 3000, (2000, 1000)),
+]
+WRONG: list[tuple[Any, Any, str]] = [
+    ([1], None, "each of the 2 sources needs one number, 0 or more"),
+    ([1, -1], None, "one number, 0 or more"),
+    ([1, float("nan")], None, "one number, 0 or more"),
+    ([1, float("inf")], None, "one number, 0 or more"),
+    ([0, 0], None, "no source would be read"),
+    ({"books": 0, "wiki": 0}, NAMES, "no source would be read"),
+    ({"books": 1, "wkii": 1}, NAMES, "no source 'wkii'; there are books, wiki"),
+    ({"books": 1}, NAMES, "the source 'wiki' has no weight. Give each source one; 0"),
+    ({}, NAMES, "the source 'books' has no weight"),
+    ([1, 1], NAMES, "the sources have names.*Give a dictionary with books, wiki"),
+    ({"books": 1, "wiki": 1}, None, "the sources have no names.*by the same names"),
+]
 
 
-@pytest.mark.parametrize(
-    ("weights", "epoch_size", "expected"),
-    [
-        ((1, 2), "first_exhausted", (100, 200)),
-        ((1, 2), "all_exhausted", (500, 1000)),
-        ((0.1, 0.9), "first_exhausted", (100, 900)),
-        ((1, 20), "first_exhausted", (50, 1000)),
-        ((0.3, 0.3), "first_exhausted", (100, 100)),
-        ((0, 2), "first_exhausted", (0, 1000)),
-        ((1, 2), 10, (3, 7)),
-        ((2, 1), 3000, (2000, 1000)),
-    ],
-)
-def test_quotas_of_an_epoch(weights: Any, epoch_size: Any, expected: tuple[int, int]) -> None:
-    assert share(SIZES, shares_of(weights), epoch_size) == expected
+def test_quotas_of_stages_and_epochs() -> None:
+    for stages, planned in PLANNED:
+        names = NAMES if isinstance(stages[0].weights, dict) else None
+        assert plan_stages(stages, SIZES, names)[0] == tuple(planned)
+    for weights, epoch_size, expected in OF_EPOCHS:
+        assert share(SIZES, shares_of(weights), epoch_size) == expected
 
 
-@pytest.mark.parametrize(
-    ("weights", "names", "message"),
-    [
-        ([1], None, "each of the 2 sources needs one number, 0 or more"),
-        ([1, -1], None, "one number, 0 or more"),
-        ([1, float("nan")], None, "one number, 0 or more"),
-        ([1, float("inf")], None, "one number, 0 or more"),
-        ([0, 0], None, "no source would be read"),
-        ({"books": 0, "wiki": 0}, NAMES, "no source would be read"),
-        ({"books": 1, "wkii": 1}, NAMES, "no source 'wkii'; there are books, wiki"),
-        ({"books": 1}, NAMES, "the source 'wiki' has no weight. Give each source one; 0"),
-        ({}, NAMES, "the source 'books' has no weight"),
-        ([1, 1], NAMES, "the sources have names.*Give a dictionary with books, wiki"),
-        ({"books": 1, "wiki": 1}, None, "the sources have no names.*by the same names"),
-    ],
-)
-def test_wrong_weights_are_refused(weights: Any, names: Any, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        read_weights(weights, names, 2)
+def test_wrong_weights_are_refused() -> None:
+    for weights, names, message in WRONG:
+        with pytest.raises(UserError, match=message):
+            read_weights(weights, names, 2)
 
 
-@pytest.mark.parametrize(
-    ("stages", "message"),
-    [
+def test_stages_that_leave_a_source_out_or_have_not_one_length_are_refused() -> None:
+    for stages, message in (
         ([Stage([1, 1000], 10)], "source 0 has no sample in 10"),
         ([Stage([1, 1], 10), Stage([1, 1000], 10)], "1000.*source 0 has no sample in 10"),
         ([Stage([1, 1], 10, ramp=True)], "no weights before it"),
         ([Stage([1, 0], 10), Stage([0.999, 0.001], 5, ramp=True)], "source 1 has no sample in 5"),
-    ],
-)
-def test_stages_that_leave_a_source_out_are_refused(stages: list[Stage], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        plan_stages(stages, SIZES, None)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
+    ):
+        with pytest.raises(UserError, match=message):
+            plan_stages(stages, SIZES, None)
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({}, "needs one length"),
         ({"samples": 5, "epochs": 1}, "needs one length"),
         ({"samples": 0}, "samples=0: .*positive"),
         ({"epochs": 0}, "epochs must be above 0"),
         ({"epochs": float("nan")}, "epochs must be above 0"),
-    ],
-)
-def test_a_stage_needs_one_length(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        Stage([1, 1], **wrong)
+    ]
+    for lengths, message in wrong:
+        with pytest.raises(UserError, match=message):
+            Stage([1, 1], **lengths)
 
 
 def test_weights_of_very_many_sources_are_added_up_once(monkeypatch: pytest.MonkeyPatch) -> None:

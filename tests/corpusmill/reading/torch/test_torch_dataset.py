@@ -59,15 +59,6 @@ def test_examples_of_wrapped_datasets_are_collated_likewise(
         assert all(torch.equal(batch[name], whole[name]) for name in whole)
 
 
-def test_masks_differ_by_epoch(bert_dynamic: Path, cache: Path) -> None:
-    dataset = make_dataset(bert_dynamic, cache)
-    examples = list(range(20))
-    first = dataset.collate(dataset.__getitems__(examples))["labels"]
-    dataset.set_epoch(1)
-    second = dataset.collate(dataset.__getitems__(examples))["labels"]
-    assert not torch.equal(first, second)
-
-
 def test_the_epoch_reaches_workers_that_run(batches: Batches) -> None:
     dataset = MapDataset(batches.samples, TracedCollator())
     loader = load(dataset, 1, batch_size=50, persistent_workers=True)

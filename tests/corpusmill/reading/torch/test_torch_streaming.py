@@ -1,3 +1,4 @@
+import json
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,11 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches
+from corpusmill.reading.load.length_batches import LengthBatches
+from corpusmill.reading.mixture import mix
 from corpusmill.reading.torch.dataset import TensorLoader
 from corpusmill.reading.torch.streaming import StreamingDataset, stream_state
+from tests.tools.numbered_samples import AsTheyAre, NumberedSamples
 from tests.tools.ranks import run_two_ranks
 from tests.tools.traced_batches import Key, forked, key, read_plainly
 
@@ -66,6 +70,20 @@ def test_a_count_of_batches_gives_the_state(batches: Batches, num_workers: int) 
         dataset.state_after(10_000)
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_batches_by_length_of_a_mixture_resume_within_a_pool(num_workers: int) -> None:
+    other = NumberedSamples((500,), 40, seed=1, digest="other")
+    samples, order = mix([NumberedSamples((900, 300), 40), other], [2, 1], seed=4)
+    batches = Batches(samples, order, LengthBatches(samples, order, max_tokens=400), AsTheyAre())
+    whole = [batch["samples"].tolist() for batch in load(StreamingDataset(batches), 0)]
+    state = json.loads(json.dumps(StreamingDataset(batches).state_after(20)))
+    assert state["taken"]
+    resumed = StreamingDataset(batches)
+    resumed.load_state_dict(state)
+    read = [batch["samples"].tolist() for batch in load(resumed, num_workers)]
+    assert read == whole[20:]
+
+
 def test_persistent_workers_refuse_a_state_that_they_cannot_load(batches: Batches) -> None:
     dataset = StreamingDataset(batches)
     loader = load(dataset, 1, persistent=True)
@@ -115,16 +133,11 @@ def test_stateful_data_loader_with_other_workers_is_refused(batches: Batches) ->
         )
 
 
-@pytest.mark.parametrize(
-    ("state", "cause"),
-    [
-        ({}, "does not contain the state"),
-        ({"_snapshot": {}, "_steps_since_snapshot": 2}, "2 steps old"),
-    ],
-)
-def test_other_states_are_refused(state: dict[str, Any], cause: str) -> None:
-    with pytest.raises(UserError, match=cause):
-        stream_state(state)
+def test_other_states_are_refused() -> None:
+    with pytest.raises(UserError, match="does not contain the state"):
+        stream_state({})
+    with pytest.raises(UserError, match="2 steps old"):
+        stream_state({"_snapshot": {}, "_steps_since_snapshot": 2})
 
 
 def _read_as_rank(rank: int, folder: Path, batches: Batches) -> None:

@@ -93,25 +93,6 @@ class Turns(NamedTuple):
         bases = np.cumsum(quotas, axis=0) - quotas
         return cls(bases.sum(axis=1), bases, sizes, children, np.array(roots, np.int64))
 
-    def assign(self, numbers: Integers, stretch: int, seed: int) -> tuple[Integers, Integers]:
-        """Return the source of each number, and its number in that source's endless sequence.
-
-        Args:
-            numbers: int64[n], places of the mixture's sequence, in which the last stage is repeated
-                without end.
-            stretch: the number of consecutive places that are permuted together; 1 for none.
-            seed: the seed of these permutations.
-
-        Returns:
-            int64[n], int64[n].
-
-        Example:
-            with quotas 2 and 1 in the only stage, and stretch 1, the numbers 0 to 5 belong to the
-            sources [0, 1, 0, 0, 1, 0], where they are the numbers [0, 0, 1, 2, 1, 3].
-        """
-        assigned: tuple[Integers, Integers] = _assign(numbers, *self, stretch, np.uint64(seed))
-        return assigned
-
 
 def _grow(quotas: Integers, sizes: npt.NDArray[np.int64], children: npt.NDArray[np.int64]) -> int:
     """Make the tree of a stage, and return its root.
@@ -343,12 +324,25 @@ class MixtureOrder:
         ]
 
     def assign(self, numbers: Integers) -> tuple[Integers, Integers]:
-        """Return the source of each number, int64[n], and its number in that source's sequence.
+        """Return the source of each number, and its number in that source's endless sequence.
 
-        See `Turns.assign`.
+        Args:
+            numbers: int64[n], places of the mixture's sequence, in which the last stage is repeated
+                without end.
+
+        Returns:
+            int64[n], int64[n].
+
+        Example:
+            with quotas 2 and 1 in the only stage, and without shuffling, the numbers 0 to 5 belong
+            to the sources [0, 1, 0, 0, 1, 0], where they are the numbers [0, 0, 1, 2, 1, 3].
         """
         stretch = self.stretch if self.shuffle else 1
-        return self._turns.assign(np.asarray(numbers, np.int64), stretch, self.seed)
+        numbers = np.asarray(numbers, np.int64)
+        assigned: tuple[Integers, Integers] = _assign(
+            numbers, *self._turns, stretch, np.uint64(self.seed)
+        )
+        return assigned
 
     def _look_up(self, numbers: Integers, look_up: Callable[[int, Integers], Integers]) -> Integers:
         sources, source_numbers = self.assign(numbers)

@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusmill.reading.order.mixture import Turns
+from corpusmill.reading.mixture import MixtureOrder
 
 Quotas = tuple[int, ...]
 
@@ -58,15 +58,19 @@ def make_tree(quotas: Quotas) -> tuple[int, dict[int, int], dict[int, tuple[int,
     return waiting[0][1], sizes, halves
 
 
+def mixture(stages: list[Quotas], stretch: int = 1, seed: int = 0) -> MixtureOrder:
+    return MixtureOrder((), tuple(stages), seed, stretch=stretch)
+
+
 @settings(deadline=None)
 @given(stages(), st.integers(0, 2**64 - 1), st.integers(1, 100))
 def test_each_stage_has_its_quotas_and_sources_continue(
     stages: list[Quotas], seed: int, stretch: int
 ) -> None:
-    turns = Turns.from_quotas(stages)
+    order = mixture(stages, stretch, seed)
     begin, bases = 0, np.zeros(len(stages[0]), int)
     for quotas in [*stages, stages[-1], stages[-1]]:  # the last one is repeated
-        sources, own = turns.assign(np.arange(begin, begin + sum(quotas)), stretch, seed)
+        sources, own = order.assign(np.arange(begin, begin + sum(quotas)))
         for source, quota in enumerate(quotas):
             expected = np.arange(bases[source], bases[source] + quota)
             assert np.array_equal(np.sort(own[sources == source]), expected)
@@ -76,10 +80,10 @@ def test_each_stage_has_its_quotas_and_sources_continue(
 @settings(deadline=None)
 @given(stages(), st.data())
 def test_a_number_is_the_same_in_any_company(stages: list[Quotas], data: st.DataObject) -> None:
-    turns, size = Turns.from_quotas(stages), 2 * sum(map(sum, stages))
-    sources, own = turns.assign(np.arange(size), 50, 7)
+    order, size = mixture(stages, 50, 7), 2 * sum(map(sum, stages))
+    sources, own = order.assign(np.arange(size))
     numbers = np.array(data.draw(st.lists(st.integers(0, size - 1), max_size=50)), np.int64)
-    some, their_own = turns.assign(numbers, 50, 7)
+    some, their_own = order.assign(numbers)
     assert np.array_equal(some, sources[numbers])
     assert np.array_equal(their_own, own[numbers])
 
@@ -88,7 +92,7 @@ def test_a_number_is_the_same_in_any_company(stages: list[Quotas], data: st.Data
 @given(stages(), st.integers(0, 10**6))
 def test_without_shuffling_it_is_as_by_hand(stages: list[Quotas], begin: int) -> None:
     numbers = np.concatenate([np.arange(100), np.arange(begin, begin + 100)])
-    result = Turns.from_quotas(stages).assign(numbers, 1, 0)
+    result = mixture(stages).assign(numbers)
     expected = [assign_by_hand(number, stages) for number in numbers.tolist()]
     assert list(zip(*(part.tolist() for part in result), strict=True)) == expected
 
@@ -99,7 +103,7 @@ def test_stages_far_beyond_32_bits_are_exact() -> None:
         for _ in range(50):
             stages = [tuple(drawn.integers(1, 2**47, sources).tolist()) for _ in range(2)]
             numbers = drawn.integers(0, 100 * sum(stages[1]), 100)
-            result = Turns.from_quotas(stages).assign(numbers, 1, 0)
+            result = mixture(stages).assign(numbers)
             expected = [assign_by_hand(number, stages) for number in numbers.tolist()]
             assert list(zip(*(part.tolist() for part in result), strict=True)) == expected
 
@@ -113,15 +117,14 @@ def test_up_to_the_end_of_any_stretch_each_source_has_its_share(
     quotas: list[int], seed: int
 ) -> None:
     for stretch in (1, 64):
-        sources, _ = Turns.from_quotas([quotas]).assign(np.arange(sum(quotas)), stretch, seed)
+        sources, _ = mixture([tuple(quotas)], stretch, seed).assign(np.arange(sum(quotas)))
         read = np.cumsum(sources[:, None] == np.arange(len(quotas)), axis=0)[stretch - 1 :: stretch]
         fair = (np.arange(len(read)) + 1)[:, None] * stretch * np.array(quotas) / sum(quotas)
         assert np.abs(read - fair).max(initial=0) < (0.51 if len(quotas) == 2 else 1.7)
 
 
 def test_stretches_are_shuffled_and_each_stage_differently() -> None:
-    turns = Turns.from_quotas([(500, 500), (500, 500)])
-    sources, _ = turns.assign(np.arange(3000), 64, 3)
+    sources, _ = mixture([(500, 500), (500, 500)], 64, 3).assign(np.arange(3000))
     assert 0.45 < (np.diff(sources) != 0).mean() < 0.55  # 1 if they take turns
     stages = sources.reshape(3, 1000)
     assert all(0.4 < (one == other).mean() < 0.6 for one, other in pairwise(stages))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.order.length_batches import LengthBatches, padding_share
+from corpusmill.reading.load.length_batches import LengthBatches, padding_share
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import Batching, FixedBatches, Pool, Position
 from tests.tools.numbered_samples import AsTheyAre, NumberedSamples, read_epoch
@@ -57,17 +57,14 @@ def test_batches_fill_their_budget_of_tokens() -> None:
         shares.append(len(lengths) * lengths.max() / 1024)
     assert max(shares) <= 1
     assert np.mean(shares) > 0.93
-
-
-def test_batches_of_many_short_samples_keep_the_batch_size() -> None:
+    # Where samples are short, the batch size bounds them.
     batching = by_length(max_tokens=1024, batch_size=24, pool_size=2000)
     sizes = [len(step.samples[0]) for step in read_epoch(batches_of(batching), Position(0))]
     assert max(sizes) == 24
     assert min(sizes) < 17
 
 
-@pytest.mark.parametrize(("epoch", "seed"), [(1, 3), (0, 4)])
-def test_epochs_and_seeds_bring_other_samples_together(epoch: int, seed: int) -> None:
+def test_epochs_and_seeds_bring_other_samples_together() -> None:
     def pairs(seed: int, epoch: int) -> set[tuple[int, int]]:
         order = Order(SAMPLES.shard_sizes, seed)
         batching = LengthBatches(SAMPLES, order, batch_size=10, pool_size=500)
@@ -79,7 +76,8 @@ def test_epochs_and_seeds_bring_other_samples_together(epoch: int, seed: int) ->
         }
 
     # 1800 of 64,000 pairs of equal lengths are drawn.
-    assert len(pairs(3, 0) & pairs(seed, epoch)) < 100
+    first = pairs(3, 0)
+    assert max(len(first & pairs(3, 1)), len(first & pairs(4, 0))) < 100
 
 
 def test_steps_do_not_come_by_length() -> None:
@@ -106,17 +104,6 @@ def test_a_pool_is_rearranged_each_time_the_batching_changes(legs: list[tuple[in
     # Each change of batching adds one entry.
     changes = 1 + sum(one[0] != other[0] for one, other in pairwise(legs))
     assert len(position.pool_reads) == changes
-
-
-def test_a_pool_that_was_arranged_twice_resumes_from_the_second_arrangement() -> None:
-    first, second = by_length(max_tokens=512), by_length(max_tokens=256)
-    begun = next_pool(first)
-    again = next_pool(second, begun.position_after(3))
-    back = next_pool(first, again.position_after(2))
-    parts = [begun.batch(step, 0) for step in range(3)]
-    parts += [again.batch(step, 0) for step in range(2)]
-    parts += [back.batch(step, 0) for step in range(back.steps)]
-    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(2000))
 
 
 def test_too_few_remaining_samples_of_a_pool_join_the_next_pool() -> None:
@@ -169,20 +156,17 @@ def test_single_sample_batches_that_ranks_cannot_share_wait_for_the_epochs_end()
     assert set(last[:16]) <= set(reads)
 
 
-@pytest.mark.parametrize(
-    ("options", "value"),
-    [
+def test_values_out_of_range_are_refused() -> None:
+    for options, value in (
         ({}, "batch_size=None"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"batch_size": 1, "pool_size": 0}, "pool_size=0"),
         ({"batch_size": 1, "pad_to_multiple_of": 0}, "pad_to_multiple_of=0"),
         ({"max_tokens": 63}, "max_tokens=63: the longest sample has 64 tokens"),
         ({"max_tokens": 64, "pad_to_multiple_of": 24}, "max_tokens=64: .* 72 tokens"),
-    ],
-)
-def test_values_out_of_range_are_refused(options: dict[str, int], value: str) -> None:
-    with pytest.raises(UserError, match=value):
-        by_length(**options)
+    ):
+        with pytest.raises(UserError, match=value):
+            by_length(**options)
 
 
 def test_samples_that_are_longer_than_the_data_set_says_are_refused() -> None:

