@@ -79,7 +79,7 @@ class DocumentOptions(CheckedOptions):
     (a title), "wikitext-articles" is a title of the first level alone (" = Title = ", followed by
     an empty line), "blank-lines" is an empty line alone; with "whole-file" each file is one
     document. White space around a line does not count. By default what the objective expects."""
-    sentence_rule: SentenceRule | None = None
+    sentence_rule: Annotated[SentenceRule | None, Needs("language", where="split")] = None
     """What a sentence is: "line" is a line of the text; with "split" each line is running text,
     which is cut into sentences by the rules of --language (needs the extra "sentences"); with
     "document" a document is one text as it stands, line breaks, white space and the titles of
@@ -98,13 +98,6 @@ class DocumentOptions(CheckedOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.sentence_rule == "split" and self.language is None:
-            cause = "sentences are split by the rules of a language, and none is given"
-            raise UserError(
-                option("sentence_rule", "split"),
-                cause,
-                f"Add {option('language', 'en')}, or another code",
-            )
         self._check_fields()
         if self.csv_separator in {r"\t", "tab"}:  # as people write it on a command line
             object.__setattr__(self, "csv_separator", "\t")

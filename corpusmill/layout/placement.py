@@ -192,14 +192,11 @@ class Layout:
         return np.stack([ends - counts, np.array(counts, np.int64)], axis=1)
 
     @cached_property
-    def _first_documents(self) -> np.ndarray:
-        """An id for each source that none of its documents is below, uint64[sources]."""
-        return np.array([source.first_document for source in self.sources], np.uint64)
-
-    @cached_property
-    def _source_repeats(self) -> np.ndarray:
-        """How often each source's documents are taken, float64[sources]."""
-        return np.array([source.repeat for source in self.sources])
+    def _taken(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of each source an id that none of its documents is below, and how often it is taken."""
+        firsts = [source.first_document for source in self.sources]
+        repeats = [source.repeat for source in self.sources]
+        return np.array(firsts, np.uint64), np.array(repeats)
 
     def _range_of(self, documents: np.ndarray, splits: np.ndarray) -> np.ndarray:
         """Return which of the ranges each document belongs to, int64[documents]."""
@@ -215,7 +212,7 @@ class Layout:
         """
         if not self.sources:
             return np.zeros(len(documents), np.int64)
-        begun = np.searchsorted(self._first_documents, documents, side="right")
+        begun = np.searchsorted(self._taken[0], documents, side="right")
         return begun.astype(np.int64) - 1
 
     def count_copies(self, documents: np.ndarray) -> np.ndarray:
@@ -226,7 +223,7 @@ class Layout:
         """
         if not self.sources:
             return np.ones(len(documents), np.int64)
-        repeats = self._source_repeats[self.sources_of(documents)]
+        repeats = self._taken[1][self.sources_of(documents)]
         keys: np.ndarray = derive_keys(np.uint64(self.seed), documents, 0, _COPIES)
         copies = np.floor(repeats)
         drawn = (keys >> np.uint64(11)) * 2.0**-53 < repeats - copies

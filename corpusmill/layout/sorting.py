@@ -127,11 +127,10 @@ def _token_offsets(column: pa.Array) -> np.ndarray:
 
 def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Return the rows of some batches as one; a batch that is no part of a larger one as it is."""
-    whole = len(batches) == 1 and all(map(_is_whole, batches[0].columns))
-    return batches[0] if whole else pa.concat_batches(batches)
-
-
-def _is_whole(column: pa.Array) -> bool:
-    if not pa.types.is_list(column.type):
-        return bool(column.offset == 0)
-    return bool(column.offset == 0 and column.offsets[-1].as_py() == len(column.values))
+    if len(batches) > 1:
+        return pa.concat_batches(batches)
+    lists = [column for column in batches[0].columns if pa.types.is_list(column.type)]
+    is_whole = all(column.offset == 0 for column in batches[0].columns) and all(
+        column.offsets[-1].as_py() == len(column.values) for column in lists
+    )
+    return batches[0] if is_whole else pa.concat_batches(batches)

@@ -2,7 +2,7 @@
 
 Source: "Preparing Data for BERT Training" (the article), after Google's create_pretraining_data.py;
 Devlin et al. 2018. ALBERT's and RoBERTa's examples differ from BERT's in what they are made of
-(`corpusmill.objectives.bert_rows`). Two things differ from the article, on purpose: random
+(`Segments`). Two things differ from the article, on purpose: random
 replacement ids are drawn from all ids except special tokens (the article's "from 4" is right for
 its own tokenizer only, and Google's program draws from all ids), and a sentence without tokens is
 left out before pairs are made.
@@ -12,29 +12,288 @@ chunks and random segments (`corpusmill.objectives.examples.sentence_pairs`), sp
 with a row's tokens when predictions are, and words and n-grams that continue after a [SEP].
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import Column
+from corpusmill.arrays.columns import Column, Role
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, option
-from corpusmill.objectives import bert_rows
-from corpusmill.objectives.columns import SPANS, segment_column, token_column, word_start_column
-from corpusmill.objectives.combined_rows import empty_lists, join_documents, mask_combined
-from corpusmill.objectives.examples.packing import pack_pieces_closely
+from corpusmill.objectives import combined_rows
+from corpusmill.objectives.columns import (
+    FIRST_LENGTH,
+    JOINED_COUNTS,
+    NEXT_SENTENCE_LABEL,
+    RANDOM_LENGTH,
+    SENTENCE_ORDER_LABEL,
+    SPANS,
+    SWITCHED_OR_RANDOM_LABEL,
+    boundary_column,
+    segment_column,
+    token_column,
+)
+from corpusmill.objectives.examples import sentence_pairs as pairing
+from corpusmill.objectives.examples.packing import mark_pieces, pack_pieces_closely
+from corpusmill.objectives.examples.row_spans import locate_stretches, single_spans, span_lists
+from corpusmill.objectives.examples.sentence_pairs import NUM_SPECIAL
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import COUNTED, MaskingRule, row_keys
-from corpusmill.objectives.objective import Repeat
+from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
-from corpusmill.objectives.presets import BERT_PRESETS
+from corpusmill.objectives.tokenized_documents import Documents, measure_sentences, unpack_documents
 from corpusmill.settings.constraints import Needs, Range
-from corpusmill.tokenization.tokenizer_file import Vocabulary, marked_dtype
+from corpusmill.tokenization.tokenizer_file import (
+    SpecialTokens,
+    Vocabulary,
+    continues_of,
+    ids_of,
+    mark,
+    marked_dtype,
+)
+
+Segments = Literal["next-sentence", "sentence-order", "full-sentences", "doc-sentences", "packed"]
+
+# Whose rule makes pairs: the article's, or the one of Google's own programs.
+Pairs = Literal["article", "google"]
+
+# The columns of the pairs' class; whole sentences have none.
+_LABELS: dict[tuple[Segments, Pairs], Column] = {
+    ("next-sentence", "article"): NEXT_SENTENCE_LABEL,
+    ("next-sentence", "google"): NEXT_SENTENCE_LABEL,
+    ("sentence-order", "article"): SENTENCE_ORDER_LABEL,
+    ("sentence-order", "google"): SWITCHED_OR_RANDOM_LABEL,
+}
+
+# `pack` makes rows of what is built, and masks them.
+_PAIRED: tuple[Segments, ...] = ("next-sentence", "sentence-order")
+_COMBINED: tuple[Segments, ...] = ("full-sentences", "packed")
+
+# A piece of a document has a token at least, between [CLS] and [SEP].
+_SHORTEST_PIECE = 1 + combined_rows.NUM_SPECIAL
+
+
+def further_columns(segments: Segments, pairs: Pairs, max_seq_length: int) -> tuple[Column, ...]:
+    """Return the columns that are built beside the ids, in the order of `UnmaskedRows.further`."""
+    label = _LABELS.get((segments, pairs))
+    if label is not None:
+        return (FIRST_LENGTH, label, *_counted_columns(segments, pairs))
+    if segments == "packed":
+        return (boundary_column(max_seq_length, max_seq_length // _SHORTEST_PIECE),)
+    if segments == "doc-sentences":
+        return ()
+    meaning = "tokens of the sentences of a document's last piece"
+    return (Column("sentence_lengths", "uint16", meaning, max_seq_length), *JOINED_COUNTS)
+
+
+def _counted_columns(segments: Segments, pairs: Pairs) -> tuple[Column, ...]:
+    """The column of random tokens, where the class does not tell which segments are random."""
+    is_mixed = _LABELS.get((segments, pairs)) is SWITCHED_OR_RANDOM_LABEL
+    return (RANDOM_LENGTH,) if is_mixed else ()
+
+
+@dataclass(frozen=True)
+class UnmaskedRows:
+    """The rows of a batch of documents, in the documents' order.
+
+    Attributes:
+        documents: uint64[rows], the id of each row's document.
+        indices: uint32[rows], each row's place in its document's pass.
+        token_ids: integers[tokens], with special tokens; marked if the documents' ids are.
+        offsets: int64[rows + 1].
+        further: the values of `further_columns`.
+        spans: the values of SPANS.
+    """
+
+    documents: np.ndarray
+    indices: np.ndarray
+    token_ids: np.ndarray
+    offsets: np.ndarray
+    further: Sequence[np.ndarray | pa.Array]
+    spans: pa.ListArray
+
+
+@dataclass(frozen=True)
+class SentenceObjective(Objective):
+    """An objective whose rows are pairs of segments or whole sentences.
+
+    Attributes:
+        options: its options, with `segments`, `pairs`, `max_seq_length`, `duplicates` and
+            `short_seq_prob`.
+        special: the tokenizer's special ids; cls, sep, mask and pad must be there.
+        vocab_size: the largest id + 1.
+        token_dtype: the NumPy name of the type of a token id.
+    """
+
+    options: Any
+    special: SpecialTokens
+    vocab_size: int
+    token_dtype: str
+
+    @property
+    def segments(self) -> Segments:
+        """What a row is made of."""
+        segments: Segments = self.options.segments
+        return segments
+
+    @property
+    def pairs(self) -> Pairs:
+        """Whose rule makes the pairs."""
+        pairs: Pairs = self.options.pairs
+        return pairs
+
+    @property
+    def repeats(self) -> int:
+        """How many times each document is built."""
+        return int(self.options.duplicates)
+
+    @property
+    def border_ids(self) -> tuple[int, int]:
+        """[CLS] and [SEP], marked if the documents' ids say where words continue."""
+        ids = np.array([self.special.cls_id, self.special.sep_id], np.int64)
+        cls_id, sep_id = (mark(ids, np.zeros(2, np.bool_)) if self.words else ids).tolist()
+        return cls_id, sep_id
+
+    def split_marks(self, token_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ids without marks, and whether each continues a word; empty without marks."""
+        if not self.words:
+            return token_ids, np.empty(0, np.int8)
+        return ids_of(token_ids).astype(self.token_dtype, copy=False), continues_of(token_ids)
+
+    def make_unmasked(self, documents: pa.RecordBatch, repeat: Repeat) -> UnmaskedRows:
+        """Make rows; the arguments are those of `build`."""
+        index, token_ids = unpack_documents(documents)
+        if self.segments not in _PAIRED:
+            return self._make_pieces(index, token_ids)
+        options = self.options
+        rule = pairing.PairRule(
+            options.max_seq_length - NUM_SPECIAL,
+            options.short_seq_prob,
+            is_google=self.pairs == "google",
+            is_ordered=self.segments == "sentence-order",
+        )
+        random, candidates = (index, token_ids), np.zeros((len(index.ids), 2), np.int64)
+        if rule.is_google or not rule.is_ordered:
+            if (pool := repeat.pool) is None:
+                raise ValueError("these pairs need a pool of random documents")
+            random, candidates = (pool.index, pool.token_ids), pool.candidates(repeat.splits)
+        seed = np.uint64(repeat.seed)
+        pairs = pairing.draw_pairs(index, random[0], candidates, seed, repeat.number, rule)
+        return self._make_pairs((index, token_ids), pairs, random)
+
+    def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
+        """Count the tokens cut off pairs that were too long, and sentences longer than a pair.
+
+        Every sentence of a document is in one pair of a pass, and so what a document has more
+        tokens than its pairs was cut off. Whole sentences are divided rather than cut off.
+        """
+        if self.segments == "packed":
+            lengths = np.diff(ragged.from_arrow(examples.column("input_ids"))[1])
+            kept = int((lengths - combined_rows.NUM_SPECIAL).sum())
+            return {"trimmed_tokens": 0, "kept_tokens": kept}
+        if self.segments not in _PAIRED:
+            return {"trimmed_tokens": 0}
+        sentences = measure_sentences(documents)
+        _, offsets = ragged.from_arrow(examples.column("input_ids"))
+        tokens, random_tokens = np.diff(offsets).astype(np.int64) - NUM_SPECIAL, 0
+        if self.segments == "next-sentence":
+            is_random = examples.column(NEXT_SENTENCE_LABEL.name).to_numpy() == 1
+            first_lengths = examples.column(FIRST_LENGTH.name).to_numpy()
+            random_tokens = int((tokens - first_lengths)[is_random].sum())
+        elif RANDOM_LENGTH.name in examples.schema.names:
+            random_tokens = int(examples.column(RANDOM_LENGTH.name).to_numpy().sum(dtype=np.int64))
+        return {
+            "trimmed_tokens": int(sentences.sum() - tokens.sum()) + random_tokens,
+            "random_tokens": random_tokens,
+            "long_sentences": int(
+                np.count_nonzero(sentences > self.options.max_seq_length - NUM_SPECIAL)
+            ),
+        }
+
+    def _make_pairs(
+        self,
+        batch: tuple[Documents, np.ndarray],
+        pairs: np.ndarray,
+        random: tuple[Documents, np.ndarray],
+    ) -> UnmaskedRows:
+        """Make rows of pairs of the documents and tokens of a batch, and of random ones."""
+        (documents, token_ids), (pool, pool_token_ids) = batch, random
+        rows, offsets = pairing.assemble_pairs(pairs, token_ids, pool_token_ids, *self.border_ids)
+        parts = pairing.locate_segments(pairs, documents, pool)
+        spans = span_lists(parts, 2 * np.arange(len(pairs) + 1))
+        owners = documents.ids[pairs[:, pairing.DOCUMENT]]
+        indices = pairs[:, pairing.INDEX].astype(np.uint32)
+        further = [pairs[:, pairing.FIRST_LENGTH], pairs[:, pairing.LABEL]]
+        if _counted_columns(self.segments, self.pairs):
+            further.append(pairs[:, pairing.SECOND_LENGTH] * pairs[:, pairing.SECOND_SOURCE])
+        return UnmaskedRows(owners, indices, rows, offsets, further, spans)
+
+    def _make_pieces(self, documents: Documents, token_ids: np.ndarray) -> UnmaskedRows:
+        room = self.options.max_seq_length - combined_rows.NUM_SPECIAL
+        pieces, lengths, ends = combined_rows.cut_documents(documents, room)
+        rows, offsets = combined_rows.assemble_rows(
+            pieces[:, combined_rows.START :],
+            np.arange(len(pieces) + 1),
+            token_ids,
+            *self.border_ids,
+        )
+        places, _, starts, piece_lengths = pieces.T
+        spans = single_spans(locate_stretches(documents, places, starts, piece_lengths))
+        owners = documents.ids[places]
+        indices = pieces[:, combined_rows.INDEX].astype(np.uint32)
+        further: tuple[np.ndarray | pa.Array, ...] = ()
+        if self.segments == "packed":
+            further = (mark_pieces(offsets),)
+        elif self.segments == "full-sentences":
+            ones = np.ones(len(pieces), np.uint16)
+            further = (ragged.to_arrow(lengths, ends), ones, ones)
+        return UnmaskedRows(owners, indices, rows, offsets, further, spans)
+
+
+_DYNAMIC = {"mask": "dynamic", "max_predictions_per_seq": None, "duplicates": 1}
+
+# The options under which models were trained, as far as their authors tell.
+_PRESETS: Mapping[str, Preset] = {
+    "bert-article": Preset(
+        {},
+        "the article's program, as are the defaults. It differs from Google's: a chunk takes one "
+        "sentence more, and a segment that fills the target has no second one",
+    ),
+    "bert-google": Preset(
+        {"pairs": "google", "max_seq_length": 128},
+        "google-research/bert, create_pretraining_data.py, its defaults",
+    ),
+    "albert": Preset(
+        {
+            "segments": "sentence-order",
+            "pairs": "google",
+            "duplicates": 40,
+            "whole_word_mask": True,
+            "ngram": 3,
+            "words": "wordpiece",
+        },
+        "google-research/albert, create_pretraining_data.py, its defaults",
+    ),
+    "roberta": Preset(
+        {"segments": "full-sentences", **_DYNAMIC},
+        "Liu et al. 2019, section 4: full sentences across documents, masks drawn anew in each "
+        "epoch",
+    ),
+    "modernbert": Preset(
+        {"segments": "packed", "max_seq_length": 1024, "masked_lm_prob": 0.3, **_DYNAMIC},
+        "Warner et al. 2024, section 2.2: packed documents, 30 % of tokens masked, rows of 1,024 "
+        "tokens and later of 8,192; their program draws as --draw-each-token does",
+    ),
+    "distilbert": Preset(
+        {"segments": "doc-sentences", **_DYNAMIC},
+        "Sanh et al. 2019, section 3: no next sentences, masks drawn anew; their program makes a "
+        "row of each line, this one of as many sentences of a document as fit",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -44,9 +303,9 @@ class BertOptions(ObjectiveOptions):
     summary: ClassVar[str] = (
         "Build a BERT data set: masked language model, by default with next-sentence pairs."
     )
-    presets: ClassVar[Mapping[str, Preset]] = BERT_PRESETS
+    presets: ClassVar[Mapping[str, Preset]] = _PRESETS
 
-    segments: bert_rows.Segments = "next-sentence"
+    segments: Segments = "next-sentence"
     """What an example is made of: "next-sentence" pairs a segment with the next or a random one
     (BERT), "sentence-order" with the next or, switched, the previous one (ALBERT).
     "full-sentences" has whole sentences instead of pairs, as many as fit, and continues after the
@@ -81,7 +340,7 @@ class BertOptions(ObjectiveOptions):
     pool_tokens: Annotated[int, Range(1, 2**48 - 1)] = 128_000_000
     """Size of the pool that random documents are drawn from, in tokens; a corpus that fits is used
     whole. Only next-sentence pairs and those of Google's rule use the pool."""
-    pairs: Annotated[bert_rows.Pairs, Needs("segments", *bert_rows.PAIRED)] = "article"
+    pairs: Annotated[Pairs, Needs("segments", *_PAIRED)] = "article"
     """Whose rule makes pairs and counts predictions: the "article"'s, or "google" for that of
     Google's own programs, BERT's with "next-sentence" and ALBERT's with "sentence-order". By
     theirs a pair always has a second segment if there is another document."""
@@ -98,7 +357,9 @@ class BertOptions(ObjectiveOptions):
     @property
     def num_special(self) -> int:
         """The special tokens that do not count when a row's predictions are counted."""
-        return 0 if self.pairs == "google" else bert_rows.count_special(self.segments)
+        if self.pairs == "google":
+            return 0
+        return NUM_SPECIAL if self.segments in _PAIRED else combined_rows.NUM_SPECIAL
 
     @property
     def prediction_places(self) -> int:
@@ -127,15 +388,16 @@ class BertOptions(ObjectiveOptions):
 
     def check_build(self) -> None:
         """Refuse passes that would give equal rows, or nearly all."""
-        is_repeated = self.duplicates > 1 and self.mask == "dynamic"
-        if is_repeated and not bert_rows.has_pairs(self.segments):
-            raise UserError(
-                option("duplicates", self.duplicates),
-                f"the text of {option('segments', self.segments)} is the same in each "
-                f"pass, and with {option('mask')} "
-                "dynamic only readers draw masks, so that rows would be equal",
-                f"Give {option('duplicates', 1)}; each epoch has its own masks",
+        if self.duplicates > 1 and self.mask == "dynamic" and self.segments not in _PAIRED:
+            cause = (
+                f"the text of {option('segments', self.segments)} is the same in each pass, and "
             )
+            cause += (
+                f"with {option('mask')} dynamic only readers draw masks, so that rows would be "
+            )
+            cause += "equal"
+            cure = f"Give {option('duplicates', 1)}; each epoch has its own masks"
+            raise UserError(option("duplicates", self.duplicates), cause, cure)
 
     def choose_documents(self, documents: DocumentOptions) -> DocumentOptions:
         """Read WikiText by default, a sentence per line; packed rows have whole articles."""
@@ -145,22 +407,12 @@ class BertOptions(ObjectiveOptions):
 
 
 @dataclass(frozen=True)
-class Bert(bert_rows.SentenceObjective):
+class Bert(SentenceObjective):
     """The objective `bert`, bound to a tokenizer's ids."""
 
     name = "bert"
 
     options: BertOptions
-
-    @property
-    def segments(self) -> bert_rows.Segments:
-        """The option of this name."""
-        return self.options.segments
-
-    @property
-    def pairs(self) -> bert_rows.Pairs:
-        """The option of this name."""
-        return self.options.pairs
 
     @property
     def pool_tokens(self) -> int:
@@ -200,14 +452,14 @@ class Bert(bert_rows.SentenceObjective):
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set."""
         length, pad_id = self.options.max_seq_length, self.special.pad_id or 0
-        label = bert_rows.label_column(self.segments, self.pairs)
+        label = _LABELS.get((self.segments, self.pairs))
         pair = "[CLS] first segment [SEP] second segment [SEP]"
         meaning = "[CLS] sentences [SEP]" if label is None else pair
         meaning += ", masked" if self.masked_lm.static else ""
         further: tuple[Column, ...] = () if label is None else (segment_column(length), label)
         if self.segments == "packed":
             meaning = meaning.replace("sentences", "document", 1) + ", one piece after another"
-            further = bert_rows.further_columns(self.segments, self.pairs, length)
+            further = further_columns(self.segments, self.pairs, length)
         return (
             token_column(self.token_dtype, meaning, length, pad_id),
             *further,
@@ -219,28 +471,31 @@ class Bert(bert_rows.SentenceObjective):
     def word_starts(self) -> tuple[Column, ...]:
         """The column that ALBERT's program writes, whose trainer masks words by it."""
         is_albert = self.segments == "sentence-order" and self.pairs == "google"
-        length = self.options.max_seq_length
-        return (word_start_column(length),) if is_albert and self.words else ()
+        meaning = "1 for the first token of a word and for special tokens, 0 for a later token"
+        length, role = self.options.max_seq_length, Role.WORD_STARTS
+        column = Column("token_boundary", "int8", meaning, length, role=role, largest=1)
+        return (column,) if is_albert and self.words else ()
 
     @cached_property
     def built_columns(self) -> tuple[Column, ...]:
         """The columns that `build` returns."""
         segments, length = self.options.segments, self.options.max_seq_length
         input_ids = self.columns[0]
-        if self.words and segments in bert_rows.COMBINED:
+        if self.words and segments in _COMBINED:
             # The marks are still needed when rows are masked.
             input_ids = replace(input_ids, dtype=marked_dtype(self.vocab_size).name)
-        further = bert_rows.further_columns(segments, self.pairs, length)
+        further = further_columns(segments, self.pairs, length)
         return (input_ids, *further, *self.word_starts, *self.masked_lm.columns, SPANS)
 
     def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
         """Build rows, masked unless they are to be combined by `pack` first."""
         rows = self.make_unmasked(documents, repeat)
         starts: list[pa.Array] = []
-        if self.segments in bert_rows.COMBINED:
+        if self.segments in _COMBINED:
             input_ids = rows.token_ids
             masked = [
-                empty_lists(column.dtype, len(rows.indices)) for column in self.masked_lm.columns
+                combined_rows.empty_lists(column.dtype, len(rows.indices))
+                for column in self.masked_lm.columns
             ]
         else:
             input_ids, continues = self.split_marks(rows.token_ids)
@@ -256,17 +511,12 @@ class Bert(bert_rows.SentenceObjective):
         """Combine documents' rows into full ones and mask these, if they are to be combined."""
         length = self.options.max_seq_length
         if self.segments == "full-sentences":
-            combined = join_documents(rows, length, self.border_ids)
+            combined = combined_rows.join_documents(rows, length, self.border_ids)
         elif self.segments == "packed":
             combined = pack_pieces_closely(rows, length)
         else:
             return rows
-        return (mask_combined(group, self.masked_lm, self.split_marks) for group in combined)
-
-    def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
-        """Count full sentences also by the documents and the pieces in an example."""
-        counts = super().measure(examples)
-        if self.segments == "full-sentences":
-            for name in ("documents", "pieces"):
-                counts[name] = np.bincount(examples.column(name))
-        return counts
+        return (
+            combined_rows.mask_combined(group, self.masked_lm, self.split_marks)
+            for group in combined
+        )

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import NO_PAD, Column, Role
+from corpusmill.arrays.columns import Column, Role
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions, TextMaker
 from corpusmill.errors import UserError, option
@@ -31,7 +31,7 @@ from corpusmill.objectives.chat_records import (
     propose_fields,
     read_conversation,
 )
-from corpusmill.objectives.columns import SPANS, boundary_column, token_column
+from corpusmill.objectives.columns import SPANS, boundary_column, pad_of_text, token_column
 from corpusmill.objectives.examples.packing import mark_pieces, pack_pieces
 from corpusmill.objectives.examples.row_spans import locate_stretches, single_spans
 from corpusmill.objectives.objective import Objective, Repeat
@@ -262,11 +262,9 @@ class Chat(Objective):
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set."""
-        length, pad_id = self.options.max_seq_length, self.special.pad_id
-        if pad_id is None or pad_id == self.special.eos_id:
-            pad_id = NO_PAD  # it could be mistaken for the row's own end
+        length = self.options.max_seq_length
         meaning = "the tokens of conversations, one behind the other"
-        tokens = token_column(self.token_dtype, meaning, length, pad_id)
+        tokens = token_column(self.token_dtype, meaning, length, pad_of_text(self.special))
         mask = Column(
             "loss_mask", "int8", "1 where a token is learned", length, role=Role.LEARNED, largest=1
         )

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from corpusmill.arrays.columns import ANY_LENGTH, Column, Role, smallest_integer
+from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column, Role, smallest_integer
 from corpusmill.objectives.masking.words import NO_WORD
+from corpusmill.tokenization.tokenizer_file import SpecialTokens
 
 NEXT_SENTENCE_LABEL = Column(
     "next_sentence_label",
@@ -72,12 +73,6 @@ def word_column(width: int) -> Column:
     return Column("seg_labels", "int8", meaning, width, NO_WORD, Role.WORDS, NO_WORD, 1)
 
 
-def word_start_column(width: int) -> Column:
-    """Return the column of the places where words begin, as ALBERT's trainer parses it."""
-    meaning = "1 for the first token of a word and for special tokens, 0 for a later token"
-    return Column("token_boundary", "int8", meaning, width, role=Role.WORD_STARTS, largest=1)
-
-
 def prediction_columns(dtype: str, width: int, max_seq_length: int) -> tuple[Column, Column]:
     """Return the columns of a row's predictions: their positions, and the original ids.
 
@@ -94,23 +89,10 @@ def prediction_columns(dtype: str, width: int, max_seq_length: int) -> tuple[Col
     )
 
 
-def target_column(dtype: str, pad: int, width: int) -> Column:
-    """Return the column of what a decoder predicts; T5's trainer parses it by another name."""
-    meaning = "each sentinel, and the tokens that it stands for"
-    return Column("labels", dtype, meaning, width, pad, Role.TARGET_IDS, feature="targets")
-
-
-def denoiser_column(names: tuple[str, ...]) -> Column:
-    """Return the column of the ways in which rows are corrupted."""
-    return Column(
-        "denoiser",
-        "int8",
-        "how the row was corrupted, or is when it is loaded",
-        role=Role.CLASS,
-        largest=len(names) - 1,
-        value_names=names,
-        title="denoiser",
-    )
+def pad_of_text(special: SpecialTokens, *ends: int) -> int:
+    """Return what fills rows of text; NO_PAD where it could be mistaken for a row's own end."""
+    pad_id = special.pad_id
+    return NO_PAD if pad_id is None or pad_id in {special.eos_id, *ends} else pad_id
 
 
 def boundary_column(max_seq_length: int, most_pieces: int) -> Column:

@@ -14,7 +14,6 @@ middle of an example; here only the ends of documents share examples.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -135,75 +134,6 @@ def assemble_rows(
 ROW, SPAN_START, SPAN_LENGTH = range(3)
 
 
-@dataclass(frozen=True)
-class JoinedRows:
-    """Examples made of rows.
-
-    Attributes:
-        first_rows: the row that each example begins with; all differ.
-        input_ids: integers[tokens].
-        offsets: int64[examples + 1].
-        documents: int64[examples], the pieces of documents in an example; a [SEP] follows each.
-        pieces: int64[examples], the rows whose last sentence is in the example; at least one.
-        spans: the column SPANS of the examples; None if the rows do not have it.
-    """
-
-    first_rows: pa.RecordBatch
-    input_ids: np.ndarray
-    offsets: np.ndarray
-    documents: np.ndarray
-    pieces: np.ndarray
-    spans: pa.ListArray | None
-
-
-def join_rows(
-    batches: Iterable[pa.RecordBatch], max_seq_length: int, cls_id: int, sep_id: int
-) -> Iterator[JoinedRows]:
-    """Join the rows of batches into examples, which do not depend on how rows are batched.
-
-    Args:
-        batches: rows in their final order, with the columns `input_ids` (a piece between [CLS] and
-            [SEP]) and `sentence_lengths` (empty for full pieces), and any others, such as SPANS.
-            Only the rows of one incomplete example are kept from batch to batch.
-        max_seq_length: the longest example, with special tokens.
-        cls_id: the id of [CLS].
-        sep_id: the id of [SEP].
-    """
-    waiting: list[pa.RecordBatch] = []
-    skipped = 0
-    for batch in batches:
-        rows = pa.concat_batches([*waiting, batch])
-        joined, waiting_rows, skipped = _join(rows, max_seq_length, skipped, False, cls_id, sep_id)
-        waiting = [ragged.take_rows(rows, waiting_rows)]
-        if len(joined.pieces):
-            yield joined
-    if waiting and waiting[0].num_rows:
-        yield _join(waiting[0], max_seq_length, skipped, True, cls_id, sep_id)[0]
-
-
-def _join(
-    rows: pa.RecordBatch, max_seq_length: int, skipped: int, is_last: bool, cls_id: int, sep_id: int
-) -> tuple[JoinedRows, np.ndarray, int]:
-    row_ids, offsets = ragged.from_arrow(rows.column("input_ids"))
-    sentence_lengths, sentence_ends = ragged.from_arrow(rows.column("sentence_lengths"))
-    spans, span_offsets, pieces, skipped = plan_joins(
-        offsets, sentence_lengths, sentence_ends, max_seq_length, skipped
-    )
-    waiting = spans[span_offsets[-2] :, ROW]
-    if not is_last:
-        span_offsets, pieces = span_offsets[:-1], pieces[:-1]
-    input_ids, joined_offsets = assemble_rows(spans[:, 1:], span_offsets, row_ids, cls_id, sep_id)
-    first_rows = ragged.take_rows(rows, spans[span_offsets[:-1], ROW])
-    documents = np.diff(span_offsets)
-    origins: pa.ListArray | None = None
-    if SPANS.name in rows.schema.names:
-        begins = spans[:, SPAN_START]
-        cuts = np.stack([begins, begins + spans[:, SPAN_LENGTH]], axis=1)
-        origins = cut_lists(rows.column(SPANS.name), offsets[:-1] + 1, cuts, span_offsets)
-    joined = JoinedRows(first_rows, input_ids, joined_offsets, documents, pieces, origins)
-    return joined, waiting, skipped
-
-
 @njit
 def take_sentences(
     sentence_lengths: np.ndarray, sentence: int, end: int, room: int
@@ -302,16 +232,57 @@ def plan_joins(
 def join_documents(
     rows: Iterable[pa.RecordBatch], max_seq_length: int, border_ids: tuple[int, int]
 ) -> Iterator[pa.RecordBatch]:
-    """Join the ends of documents into full rows; for the arguments see `join_rows`."""
-    for joined in join_rows(rows, max_seq_length, *border_ids):
-        columns = {
-            "input_ids": ragged.to_arrow(joined.input_ids, joined.offsets),
-            "sentence_lengths": empty_lists("uint16", joined.first_rows.num_rows),
-            "documents": joined.documents.astype(np.uint16),
-            "pieces": joined.pieces.astype(np.uint16),
-            SPANS.name: joined.spans,
-        }
-        yield _replace_columns(joined.first_rows, columns)
+    """Join the ends of documents into full rows, which do not depend on how they are batched.
+
+    Args:
+        rows: in their final order, with the columns `input_ids` (a piece between [CLS] and [SEP]),
+            `sentence_lengths` (empty for full pieces), JOINED_COUNTS, and any others, such as
+            SPANS. Only those of one incomplete row are kept from batch to batch.
+        max_seq_length: the longest row, with special tokens.
+        border_ids: the ids of [CLS] and [SEP].
+    """
+    waiting: pa.RecordBatch | None = None
+    skipped = 0
+    for batch in rows:
+        pieces = batch if waiting is None else pa.concat_batches([waiting, batch])
+        joined, rest, skipped = _join(pieces, max_seq_length, skipped, False, border_ids)
+        waiting = ragged.take_rows(pieces, rest)
+        if joined.num_rows:
+            yield joined
+    if waiting is not None and waiting.num_rows:
+        yield _join(waiting, max_seq_length, skipped, True, border_ids)[0]
+
+
+def _join(
+    rows: pa.RecordBatch,
+    max_seq_length: int,
+    skipped: int,
+    is_last: bool,
+    border_ids: tuple[int, int],
+) -> tuple[pa.RecordBatch, np.ndarray, int]:
+    """Join rows; return also those that wait, and the sentences of the first that are used."""
+    row_ids, offsets = ragged.from_arrow(rows.column("input_ids"))
+    sentence_lengths, sentence_ends = ragged.from_arrow(rows.column("sentence_lengths"))
+    spans, span_offsets, pieces, skipped = plan_joins(
+        offsets, sentence_lengths, sentence_ends, max_seq_length, skipped
+    )
+    waiting = spans[span_offsets[-2] :, ROW]
+    if not is_last:
+        span_offsets, pieces = span_offsets[:-1], pieces[:-1]
+    input_ids, joined_offsets = assemble_rows(spans[:, 1:], span_offsets, row_ids, *border_ids)
+    columns = {
+        "input_ids": ragged.to_arrow(input_ids, joined_offsets),
+        "sentence_lengths": empty_lists("uint16", len(pieces)),
+        "documents": np.diff(span_offsets).astype(np.uint16),
+        "pieces": pieces.astype(np.uint16),
+    }
+    if SPANS.name in rows.schema.names:
+        begins = spans[:, SPAN_START]
+        cuts = np.stack([begins, begins + spans[:, SPAN_LENGTH]], axis=1)
+        origins = cut_lists(rows.column(SPANS.name), offsets[:-1] + 1, cuts, span_offsets)
+        columns[SPANS.name] = origins
+    first_rows = ragged.take_rows(rows, spans[span_offsets[:-1], ROW])
+    return _replace_columns(first_rows, columns), waiting, skipped
 
 
 def mask_combined(

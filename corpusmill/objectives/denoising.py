@@ -32,10 +32,9 @@ function for a prefix language model instead, with a share of one half on averag
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.ragged import check_integers
@@ -246,19 +245,13 @@ def draw_parts(begins: np.ndarray, items: int, parts: int, key: np.uint64, first
 
 
 @njit
-def draw_prefix(length: int, density: float, key: np.uint64) -> int:
-    """Draw how many tokens of a row a prefix language model is given."""
-    least = least_prefix(length, density)
-    return int(least + to_below(draw(key, 0), max(1, length - least)))
-
-
-@njit
 def draw_lengths(
     length: int, density: float, mean_span_length: float, key: np.uint64
 ) -> tuple[int, int]:
     """Return the tokens of a corrupted row and of its targets, without the token of a mode."""
     if mean_span_length == 0:
-        prefix = draw_prefix(length, density, key)
+        least = least_prefix(length, density)
+        prefix = int(least + to_below(draw(key, 0), max(1, length - least)))
         return prefix + 1, length - prefix + 1
     lengths: tuple[int, int] = measure_spans(length, density, mean_span_length)
     return lengths
@@ -396,14 +389,12 @@ def find_sentinels(tokenizer: Vocabulary, number: int, row_tokens: int) -> tuple
     """
     found = list(map(tokenizer.special.find, sentinel_roles(number)))
     if None in found:
-        raise UserError(
-            option("tokenizer", tokenizer.name),
-            f"rows of up to {row_tokens} tokens have up to {number} spans, and of as many "
-            f"sentinels, <extra_id_0> to <extra_id_{number - 1}>, it lacks "
-            f"<extra_id_{found.index(None)}>",
-            f"Give a smaller {option('max_seq_length')} or longer spans, or train one that has "
-            f"them all as {option('special_tokens')}",
-        )
+        cause = f"rows of up to {row_tokens} tokens have up to {number} spans, and of as many "
+        cause += f"sentinels, <extra_id_0> to <extra_id_{number - 1}>, it lacks "
+        cause += f"<extra_id_{found.index(None)}>"
+        cure = f"Give a smaller {option('max_seq_length')} or longer spans, or train one that has "
+        cure += f"them all as {option('special_tokens')}"
+        raise UserError(option("tokenizer", tokenizer.name), cause, cure)
     return tuple(token for token in found if token is not None)
 
 
@@ -417,48 +408,17 @@ def find_modes(tokenizer: Vocabulary, roles: Mapping[str, Sequence[str]]) -> Map
     for role, names in roles.items():
         token = tokenizer.special.find(role)
         if token is None:
-            raise UserError(
-                option("tokenizer", tokenizer.name),
-                f"it has no special token {' or '.join(names)}, which begins inputs of a mode",
-                "Train one that has it, add it to this one as a special token, or name another "
-                f"with {option('role_tokens', role)}=...",
-            )
+            cause = f"it has no special token {' or '.join(names)}, which begins inputs of a mode"
+            cure = "Train one that has it, add it to this one as a special token, or name another "
+            cure += f"with {option('role_tokens', role)}=..."
+            raise UserError(option("tokenizer", tokenizer.name), cause, cure)
         ids[role] = token
     return ids
 
 
-class Corrupter(Protocol):
-    """Makes inputs and targets of rows with the kernels of a build; equal ones corrupt alike."""
-
-    @property
-    def longest_input(self) -> int:
-        """The most tokens of an input."""
-
-    @property
-    def longest_target(self) -> int:
-        """The most tokens of targets."""
-
-    def corrupt(
-        self,
-        token_ids: np.ndarray,
-        bounds: npt.NDArray[np.int64],
-        kinds: npt.NDArray[np.int64],
-        keys: npt.NDArray[np.uint64],
-    ) -> CorruptedRows:
-        """Make the inputs and targets of rows.
-
-        Args:
-            token_ids: integers[tokens], not changed.
-            bounds: int64[rows, 2], where each row begins and ends.
-            kinds: int64[rows], the class of each row if rows are of classes that are corrupted in
-                different ways, otherwise 0.
-            keys: uint64[rows], one for each row's draws.
-        """
-
-
 @dataclass(frozen=True)
 class SpanCorrupter:
-    """Corrupts spans of rows.
+    """Makes inputs and targets of rows with the kernels of a build; equal ones corrupt alike.
 
     Attributes:
         denoisers: how rows are corrupted; the class of a row is the number of its denoiser.
@@ -489,6 +449,12 @@ class SpanCorrupter:
     ) -> CorruptedRows:
         """Make the inputs and targets of rows.
 
+        Args:
+            token_ids: integers[tokens], not changed.
+            bounds: int64[rows, 2], where each row begins and ends.
+            kinds: int64[rows], the denoiser of each row.
+            keys: uint64[rows], one for each row's draws.
+
         Raises:
             TypeError: an argument is of another type.
             ValueError: the arrays do not fit one another, a class has no denoiser, or a row needs
@@ -497,8 +463,9 @@ class SpanCorrupter:
         check_integers(token_ids=token_ids, bounds=bounds.ravel(), kinds=kinds, keys=keys)
         if keys.dtype != np.uint64:
             raise TypeError("keys must be of type uint64")
+        sentinels = np.array(self.sentinel_ids, np.int64)
         corrupted: CorruptedRows = corrupt_rows(
-            token_ids, bounds, kinds, keys, self._table, self._sentinels, self.end_id
+            token_ids, bounds, kinds, keys, self._table, sentinels, self.end_id
         )
         return corrupted
 
@@ -514,7 +481,3 @@ class SpanCorrupter:
         densities, span_lengths = np.array(self.denoisers, np.float64).T.copy()
         modes = np.array(self.mode_ids or [-1] * len(self.denoisers), np.int64)
         return DenoiserTable(densities, span_lengths, modes)
-
-    @cached_property
-    def _sentinels(self) -> np.ndarray:
-        return np.array(self.sentinel_ids, np.int64)

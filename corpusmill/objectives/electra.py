@@ -47,7 +47,6 @@ from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import MaskingRule
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
-from corpusmill.objectives.presets import ELECTRA_PRESETS
 from corpusmill.objectives.tokenized_documents import Documents, measure_sentences, unpack_documents
 from corpusmill.settings.constraints import Needs, Range
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
@@ -62,7 +61,17 @@ _MASKED_LM_PROB = 0.15
 class ElectraOptions(ObjectiveOptions):
     """How ELECTRA's examples are made."""
 
-    presets: ClassVar[Mapping[str, Preset]] = ELECTRA_PRESETS
+    presets: ClassVar[Mapping[str, Preset]] = {
+        "electra": Preset(
+            {}, "google-research/electra, build_pretraining_dataset.py, its defaults"
+        ),
+        "deberta-v3": Preset(
+            {"max_seq_length": 512, "merge_documents": True},
+            "He et al. 2021, and prepare_data.py of microsoft/DeBERTa: ELECTRA's replaced tokens, "
+            "all documents joined and cut into rows of 512 tokens; for a tokenizer of "
+            "train-tokenizer --model unigram",
+        ),
+    }
     summary: ClassVar[str] = (
         "Build an ELECTRA data set: text packed into one or two segments, to be masked in training."
     )
@@ -121,12 +130,11 @@ class ElectraOptions(ObjectiveOptions):
         wanted: DocumentRule = "blank-lines" if self.blanks_separate_docs else "whole-file"
         rule = documents.document_rule or wanted
         if self.blanks_separate_docs != (rule in _RULES_WITH_BLANKS):
-            raise UserError(
-                option("document_rule", rule),
-                f"with {option('blanks_separate_docs', True)} empty lines separate documents, with "
-                f"{option('blanks_separate_docs', False)} they do not; {wanted} was expected",
-                "Leave one of the two out, or reverse it",
-            )
+            separate, not_so = (option("blanks_separate_docs", value) for value in (True, False))
+            cause = f"with {separate} empty lines separate documents, with {not_so} they do not; "
+            cause += f"{wanted} was expected"
+            cure = "Leave one of the two out, or reverse it"
+            raise UserError(option("document_rule", rule), cause, cure)
         return documents.or_else(rule, "line").require_sentences("electra")
 
 
@@ -249,13 +257,6 @@ class Electra(Objective):
     def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Join pieces of documents and cut them into full rows, if documents are merged."""
         return self._join(rows) if self.options.merge_documents else rows
-
-    def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
-        """Count rows of merged documents also by the documents and the pieces in them."""
-        counts = super().measure(examples)
-        for column in JOINED_COUNTS if self.options.merge_documents else ():
-            counts[column.name] = np.bincount(examples.column(column.name))
-        return counts
 
     def _join(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting: list[pa.RecordBatch] = []

@@ -40,7 +40,7 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import draw, to_below, to_uniform
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, option
-from corpusmill.objectives.bert_rows import SentenceObjective, further_columns
+from corpusmill.objectives.bert import SentenceObjective, further_columns
 from corpusmill.objectives.columns import (
     SPANS,
     prediction_columns,
@@ -59,7 +59,6 @@ from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.masking.words import LATER_IN_WORD, NO_WORD, label_words
 from corpusmill.objectives.objective import Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
-from corpusmill.objectives.presets import ERNIE_PRESETS
 from corpusmill.settings.constraints import Range
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 
@@ -201,10 +200,8 @@ class ErnieMasker:
         Raises:
             UserError: one is out of range.
         """
-        check_shares(*self.shares)
-        if not 0 <= self.mask_word_prob <= 1:
-            value = f"mask_word_prob={self.mask_word_prob}"
-            raise UserError(value, "it is not a probability", "Give 0 (never) to 1 (always)")
+        check_shares(MaskShares(*self.shares))
+        Range(0, 1).check(self, "mask_word_prob", "{}={}".format)
 
     def change(self, **settings: Any) -> "ErnieMasker":
         """Return the masker with other settings, of `changeable`, which a reader gives.
@@ -232,10 +229,15 @@ class ErnieMasker:
 class ErnieOptions(ObjectiveOptions):
     """How ERNIE's examples are made."""
 
-    presets: ClassVar[Mapping[str, Preset]] = ERNIE_PRESETS
+    presets: ClassVar[Mapping[str, Preset]] = {
+        "ernie": Preset({}, "Sun et al. 2019 and the article, as are the defaults"),
+    }
     summary: ClassVar[str] = (
         "Build an ERNIE data set: sentence pairs with the words of their tokens, to mask by words."
     )
+    segments: ClassVar[str] = "next-sentence"
+    pairs: ClassVar[str] = "article"
+
     max_seq_length: Annotated[int, Range(5, 65535)] = 512
     """Longest example in tokens, with [CLS] and both [SEP]."""
     duplicates: Annotated[int, Range(1, 65535)] = 10

@@ -31,10 +31,10 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column
+from corpusmill.arrays.columns import ANY_LENGTH, Column
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, option
-from corpusmill.objectives.columns import SPANS, boundary_column, token_column
+from corpusmill.objectives.columns import SPANS, boundary_column, pad_of_text, token_column
 from corpusmill.objectives.examples import fill_in_the_middle as fim
 from corpusmill.objectives.examples.fill_in_the_middle import (
     ADDED,
@@ -47,7 +47,6 @@ from corpusmill.objectives.examples.row_spans import cut_spans, span_lists
 from corpusmill.objectives.examples.windows import cut_windows, locate_windows
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, Preset, SuitedTokenizer
-from corpusmill.objectives.presets import GPT_PRESETS
 from corpusmill.objectives.tokenized_documents import Documents, unpack_documents
 from corpusmill.settings.constraints import Needs, Range
 from corpusmill.tokenization.text_cuts import TextCuts
@@ -64,7 +63,12 @@ _WHOLE = 2**62
 class GptOptions(ObjectiveOptions):
     """How GPT's examples are made."""
 
-    presets: ClassVar[Mapping[str, Preset]] = GPT_PRESETS
+    presets: ClassVar[Mapping[str, Preset]] = {
+        "gpt2": Preset(
+            {"mode": "stream", "max_seq_length": 1024},
+            "Radford et al. 2019: one stream of documents, read in windows of 1,024 tokens",
+        ),
+    }
     summary: ClassVar[str] = (
         "Build a GPT data set: tokens of documents as one stream, as windows, or packed."
     )
@@ -108,12 +112,11 @@ class GptOptions(ObjectiveOptions):
         """
         super().__post_init__()
         if not 0 <= self.overlap < self.max_seq_length:
-            raise UserError(
-                option("overlap", self.overlap),
-                f"it is not below the length of a window, {self.max_seq_length}",
-                f"Give 0 or more, and less than {option('max_seq_length')}; a tenth to "
-                "a quarter is usual",
+            cause = f"it is not below the length of a window, {self.max_seq_length}"
+            cure = (
+                f"Give 0 or more, and less than {option('max_seq_length')}; a tenth to a quarter "
             )
+            raise UserError(option("overlap", self.overlap), cause, f"{cure}is usual")
 
     def begins_documents(self, special: SpecialTokens) -> bool:
         """Whether documents begin with a token, by the option or else by the tokenizer."""
@@ -157,12 +160,10 @@ class GptOptions(ObjectiveOptions):
         """
         documents = documents.or_else("wikitext-articles", "document")
         if self.cuts_texts and not documents.keeps_text:
-            raise UserError(
-                option("sentence_rule", documents.sentence_rule),
-                f"{option('fim_rate', self.fim_rate)} cuts documents at characters, "
-                "which must be one text",
-                f"Leave it out, or add {option('fim_cut', 'tokens')}",
-            )
+            rate, rule = option("fim_rate", self.fim_rate), documents.sentence_rule
+            cause = f"{rate} cuts documents at characters, which must be one text"
+            cure = f"Leave it out, or add {option('fim_cut', 'tokens')}"
+            raise UserError(option("sentence_rule", rule), cause, cure)
         return documents
 
 
@@ -208,10 +209,8 @@ class Gpt(Objective):
             "pack": "the tokens of documents, one behind the other",
         }[mode]
         width = ANY_LENGTH if mode == "stream" else length
-        pad_id = self.special.pad_id
-        if pad_id is None or pad_id in {self.special.eos_id, *self.end_of_text}:
-            pad_id = NO_PAD  # it could be mistaken for the row's own end
-        tokens = token_column(self.token_dtype, meaning, width, pad_id)
+        pad = pad_of_text(self.special, *self.end_of_text)
+        tokens = token_column(self.token_dtype, meaning, width, pad)
         return (tokens, boundary_column(length, length)) if mode == "pack" else (tokens,)
 
     @cached_property
@@ -253,7 +252,9 @@ class Gpt(Objective):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return where documents are cut, and their forms, as `rearrange` takes them."""
         if not self.options.fim_rate:
-            return fim.bounds_of_whole(offsets)
+            begins, ends = offsets[:-1], offsets[1:]
+            bounds = np.stack([begins, ends, ends, ends], axis=1)
+            return bounds, np.full(len(bounds), fim.PLAIN, np.uint8)
         keys = fim.derive_document_keys(seed, index.ids)
         forms = fim.draw_forms(keys, self.options.fim_rate, self.options.fim_spm_share)
         if self.options.cuts_texts:
@@ -272,11 +273,8 @@ class Gpt(Objective):
         if self.options.mode != "stream":
             cut_documents = np.count_nonzero(examples.column("index").to_numpy() == 1)
             counts["cut_documents"] = int(cut_documents)
-        if self.options.fim_rate:
-            counts |= self._count_moved(documents, examples)
-        return counts
-
-    def _count_moved(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
+        if not self.options.fim_rate:
+            return counts
         index, token_ids = unpack_documents(documents)
         bounds = index.sentence_offsets[index.offsets[[0, -1]]]
         input_ids, offsets = ragged.from_arrow(examples.column("input_ids"))
@@ -289,7 +287,7 @@ class Gpt(Objective):
         around = len(self.begin_of_text) + len(self.end_of_text)
         added = ADDED * moved + around * np.count_nonzero(indices == 0)
         kept = int((offsets[1:] - begins).sum()) - added
-        return {"fim_documents": int(moved), "kept_tokens": int(kept)}
+        return {**counts, "fim_documents": int(moved), "kept_tokens": int(kept)}
 
     def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack pieces into rows, in the mode of this name."""

@@ -5,7 +5,6 @@ The pipeline's stages know this interface only, so that a new objective is one n
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from corpusmill.arrays.columns import (
     tokens_of,
 )
 from corpusmill.corpus.document_options import TextMaker
+from corpusmill.objectives.columns import JOINED_COUNTS
 from corpusmill.objectives.examples.sentence_pairs import NUM_SPECIAL, fill_token_types
 from corpusmill.objectives.masking.words import count_words
 from corpusmill.objectives.random_documents import Pool
@@ -150,11 +150,8 @@ class Objective(ABC):
             values: the values of `built_columns`.
         """
         repeats = np.full(len(documents), repeat, np.uint16)
-        return ragged.to_batch([documents, repeats, indices, *values], self._built_schema)
-
-    @cached_property
-    def _built_schema(self) -> pa.Schema:
-        return pa.schema([*IDENTITY_SCHEMA, *arrow_schema(self.built_columns)])
+        schema = pa.schema([*IDENTITY_SCHEMA, *arrow_schema(self.built_columns)])
+        return ragged.to_batch([documents, repeats, indices, *values], schema)
 
     def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
         """Return counts other than rows of one pass, as {"trimmed_tokens": 3}.
@@ -207,10 +204,12 @@ class Objective(ABC):
             _, offsets = ragged.from_arrow(values[tokens_of(self.columns).name])
             token_types = fill_token_types(offsets, values[first_length.name].to_numpy())
             values[segments.name] = ragged.to_arrow(token_types, offsets - offsets[0])
-        rows = [
-            _pad(values[column.name], column) if padded and column.width else values[column.name]
-            for column in self.columns
-        ]
+        for column in self.columns:
+            if padded and column.width:
+                lists = ragged.from_arrow(values[column.name])
+                matrix = pad_rows(*lists, column.width, column.pad).ravel()
+                values[column.name] = pa.FixedSizeListArray.from_arrays(matrix, column.width)
+        rows = [values[column.name] for column in self.columns]
         return ragged.to_batch(rows, arrow_schema(self.columns, padded))
 
     def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
@@ -220,7 +219,7 @@ class Objective(ABC):
             examples: rows of `built_columns`, before they are finished.
         """
         rows = {}
-        for column in filter(_is_measured, self.built_columns):
+        for column in (column for column in self.built_columns if column.role is not Role.SPANS):
             array = examples.column(column.name)
             match column.role:
                 case Role.TOKEN_IDS:
@@ -242,13 +241,6 @@ class Objective(ABC):
                     # A row without a second segment has one special token fewer.
                     second = rows["length"] - rows["first_segment_length"] - NUM_SPECIAL
                     rows["second_segment_length"] = np.maximum(0, second)
+        joined = [column.name for column in JOINED_COUNTS if column in self.built_columns]
+        rows |= {name: examples.column(name).to_numpy() for name in joined}
         return {name: np.bincount(values) for name, values in rows.items()}
-
-
-def _is_measured(column: Column) -> bool:
-    return column.role is not Role.SPANS
-
-
-def _pad(rows: pa.ListArray, column: Column) -> pa.FixedSizeListArray:
-    matrix = pad_rows(*ragged.from_arrow(rows), column.width, column.pad)
-    return pa.FixedSizeListArray.from_arrays(matrix.ravel(), column.width)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from corpusmill.corpus.document_options import DocumentOptions, TextMaker
 from corpusmill.errors import UserError, option, suggest
-from corpusmill.objectives.denoising import Corrupter
+from corpusmill.objectives.denoising import SpanCorrupter
 from corpusmill.objectives.masking.masked_lm import Masker
 from corpusmill.objectives.objective import Objective
 from corpusmill.settings.constraints import CheckedOptions
@@ -141,7 +141,7 @@ class ObjectiveOptions(CheckedOptions, ABC):
         """
         return None
 
-    def corrupter(self, tokenizer: Vocabulary) -> Corrupter | None:
+    def corrupter(self, tokenizer: Vocabulary) -> SpanCorrupter | None:
         """Return what makes inputs and targets of rows that are stored as plain text.
 
         None if the rows of an encoder-decoder have targets, or models are not encoder-decoders.

@@ -27,19 +27,13 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import NO_PAD, Column
+from corpusmill.arrays.columns import Column, Role
 from corpusmill.arrays.randomness import derive_keys, purpose_of
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, option
 from corpusmill.knobs import knob
 from corpusmill.layout.sorting import cut_into_groups
-from corpusmill.objectives.columns import (
-    JOINED_COUNTS,
-    SPANS,
-    denoiser_column,
-    target_column,
-    token_column,
-)
+from corpusmill.objectives.columns import JOINED_COUNTS, SPANS, pad_of_text, token_column
 from corpusmill.objectives.combined_rows import empty_lists, rows_of_chunks
 from corpusmill.objectives.denoising import (
     MODES,
@@ -65,7 +59,6 @@ from corpusmill.objectives.examples.windows import (
 )
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, Preset, SuitedTokenizer
-from corpusmill.objectives.presets import T5_PRESETS
 from corpusmill.objectives.tokenized_documents import measure_sentences, unpack_documents
 from corpusmill.settings.constraints import Needs, Range
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
@@ -85,7 +78,17 @@ class T5Options(ObjectiveOptions):
     summary: ClassVar[str] = (
         "Build a T5 data set: spans of text become sentinels, which a decoder spells out."
     )
-    presets: ClassVar[Mapping[str, Preset]] = T5_PRESETS
+    presets: ClassVar[Mapping[str, Preset]] = {
+        "t5": Preset(
+            {}, "Raffel et al. 2020, section 3.1.4, and their program, as are the defaults"
+        ),
+        "ul2": Preset(
+            {"denoisers": "ul2"},
+            "Tay et al. 2022, table 1: seven denoisers, equally likely; the lengths of spans are "
+            "drawn as in their program, and not from normal distributions; --denoisers ul2-program "
+            "has its longer targets of S, too",
+        ),
+    }
     collator: ClassVar[str] = "corpusmill.reading.collate.seq2seq_collator:collate_seq2seq"
     suited_tokenizer: ClassVar[SuitedTokenizer] = SuitedTokenizer(
         "unigram", ("<pad>", "</s>", "<unk>", *_SUITED_TOKENS)
@@ -220,27 +223,35 @@ class T5(Objective):
         """The columns of the data set, by Hugging Face's names; in TFRecord they have T5's."""
         lists = self._text_columns if self.options.mask == "dynamic" else self._pair_columns
         names = tuple(mixed.name for mixed in self.options.mixture)
-        return (*lists, denoiser_column(names)) if len(names) > 1 else lists
-
-    @property
-    def _pad_id(self) -> int:
-        pad_id = self.special.pad_id
-        if pad_id is None or pad_id == self.special.eos_id:
-            return NO_PAD  # it could be mistaken for the row's own end
-        return pad_id
+        if len(names) == 1:
+            return lists
+        denoiser = Column(
+            "denoiser",
+            "int8",
+            "how the row was corrupted, or is when it is loaded",
+            role=Role.CLASS,
+            largest=len(names) - 1,
+            value_names=names,
+            title="denoiser",
+        )
+        return (*lists, denoiser)
 
     @property
     def _text_columns(self) -> tuple[Column, ...]:
         meaning, width = "text, of which spans are left out later", max(self.options.row_tokens)
-        tokens = token_column(self.token_dtype, meaning, width, self._pad_id)
+        tokens = token_column(self.token_dtype, meaning, width, pad_of_text(self.special))
         return (replace(tokens, feature="targets"),)
 
     @property
     def _pair_columns(self) -> tuple[Column, ...]:
+        dtype, pad = self.token_dtype, pad_of_text(self.special)
         meaning = "text with a sentinel in place of each span that was left out"
-        layout = (self.token_dtype, self._pad_id)
-        tokens = token_column(layout[0], meaning, self.options.max_seq_length, layout[1])
-        targets = target_column(*layout, self.corrupter.longest_target)
+        tokens = token_column(dtype, meaning, self.options.max_seq_length, pad)
+        meaning, width = (
+            "each sentinel, and the tokens that it stands for",
+            self.corrupter.longest_target,
+        )
+        targets = Column("labels", dtype, meaning, width, pad, Role.TARGET_IDS, feature="targets")
         return (replace(tokens, feature="inputs"), targets)
 
     @cached_property
@@ -318,10 +329,3 @@ class T5(Objective):
             names[0]: ragged.to_arrow(rows.input_ids, rows.input_offsets),
             names[1]: ragged.to_arrow(rows.target_ids, rows.target_offsets),
         }
-
-    def measure(self, examples: pa.RecordBatch) -> dict[str, np.ndarray]:
-        """Count rows also by the documents and the pieces in them."""
-        counts = super().measure(examples)
-        for column in JOINED_COUNTS:
-            counts[column.name] = np.bincount(examples.column(column.name))
-        return counts

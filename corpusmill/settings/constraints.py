@@ -2,10 +2,12 @@
 
     max_seq_length: Annotated[int, Range(5, 65535)] = 512
     overlap: Annotated[int, Needs("mode", "windows")] = 0
+    sentence_rule: Annotated[Rule, Needs("language", where="split")] = "line"
 
 None is in any range, and of a list each value is checked.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from math import inf
@@ -36,12 +38,13 @@ class Range:
         words = f"{self.least} or more" if self.most == inf else f"{self.least} to {self.most}"
         return words if self.without is None else f"{words}, but not {self.without}"
 
-    def check(self, options: Any, name: str) -> None:
+    def check(self, options: Any, name: str, mention: Callable[..., str | option] = option) -> None:
         """Refuse a number out of the range.
 
         Args:
             options: the options.
             name: of the option.
+            mention: how the message mentions it, from its name and its value.
 
         Raises:
             UserError: it is out of range.
@@ -49,7 +52,7 @@ class Range:
         value = getattr(options, name)
         for number in value if isinstance(value, tuple) else (value,):
             if number is not None and number not in self:
-                raise UserError(option(name, number), "the value is out of range", f"Give {self}")
+                raise UserError(mention(name, number), "the value is out of range", f"Give {self}")
 
 
 class Needs:
@@ -58,10 +61,11 @@ class Needs:
     Args:
         other: name of the other option.
         values: its values, the one to advise first; without any, all but its default.
+        where: the value of the option that needs it; by default each but its default.
     """
 
-    def __init__(self, other: str, *values: Any) -> None:
-        self._other, self._values = other, values
+    def __init__(self, other: str, *values: Any, where: Any = None) -> None:
+        self._other, self._values, self._where = other, values, where
 
     def check(self, options: Any, name: str) -> None:
         """Refuse an option without the other one that it needs, or beside one that excludes it.
@@ -74,12 +78,10 @@ class Needs:
             UserError: the other option has another value.
         """
         defaults = {field.name: field.default for field in fields(options)}
-        value, other, usual = (
-            getattr(options, name),
-            getattr(options, self._other),
-            defaults[self._other],
-        )
-        if value == defaults[name] or (other in self._values if self._values else other != usual):
+        value, other = getattr(options, name), getattr(options, self._other)
+        usual = defaults[self._other]
+        needs = value != defaults[name] if self._where is None else value == self._where
+        if not needs or (other in self._values if self._values else other != usual):
             return
         mention = partial(option, self._other, is_switch=isinstance(usual, bool))
         wanted = mention(*self._values[:1])

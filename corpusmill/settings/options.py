@@ -3,7 +3,7 @@
 import ast
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache, partial
 from itertools import pairwise
 from textwrap import dedent
@@ -220,7 +220,11 @@ def _walk(kind: Any, choices: Choices, title: str) -> Iterator[Option]:
             inner = name.removesuffix("_options").removesuffix("s").replace("_", " ")
             yield from _walk(hint, choices, f"{inner} options")
             continue
-        default = _default_of(declared[name]) if name in declared else None
+        default = None
+        if field := declared.get(name):
+            default = field.default
+            if field.default_factory is not MISSING:
+                default = field.default_factory()
         constraints: tuple[Any, ...] = ()
         if get_origin(hint) is Annotated and hint not in {Positional, Positionals}:
             hint, constraints = hint.__origin__, hint.__metadata__  # noqa: PLW2901
@@ -232,9 +236,3 @@ def _walk(kind: Any, choices: Choices, title: str) -> Iterator[Option]:
 
 def _document(kind: type, name: str) -> str:
     return document_fields(kind).get(name, "")
-
-
-def _default_of(field: Field[Any]) -> Any:
-    if field.default is not MISSING:
-        return field.default
-    return field.default_factory() if field.default_factory is not MISSING else MISSING

@@ -111,17 +111,17 @@ def read_words(declared: Option, words: Sequence[str]) -> Any:
     if "" in words:
         cause = "its value is empty, as that of a variable that is not set"
         raise UserError(declared.mention(), cause, "Give a value, or leave the option out")
+    value: Any
     if declared.is_list:
         [kind] = (kind for kind in declared.kinds if get_origin(kind) is tuple)
-        values = tuple(_read_word(declared, word, get_args(kind)[:1]) for word in words)
-        declared.check_size(values)
-        return values
-    if not words:
+        value = tuple(_read_word(declared, word, get_args(kind)[:1]) for word in words)
+    elif words:
+        value = _read_word(declared, words[0], declared.kinds)
+    else:
         kind = declared.describe_values()
         meaning = f": {declared.meaning}" if declared.meaning else ""
         cure = f"Give {kind}{meaning}; {_SEE}"
         raise UserError(declared.mention(), "its value is missing", cure)
-    value = _read_word(declared, words[0], declared.kinds)
     declared.check_size(value)
     return value
 

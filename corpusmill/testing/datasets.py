@@ -6,7 +6,7 @@ The data sets are what the job builds, made in a plain loop without Beam.
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -91,20 +91,15 @@ def small_tokenizer(*special_tokens: str) -> TokenizerFile:
         special_tokens: further special tokens, such as "<|fim_prefix|>".
     """
     special = [*_SPECIAL_TOKENS, *special_tokens]
-    vocabulary = {piece: number for number, piece in enumerate([*special, *_pieces()])}
+    words = [piece for word in _WORDS for piece in _CUT.get(word, (word,))]
+    pieces = dict.fromkeys([*special, ".", "=", *words])
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
     tokenizer = Tokenizer(WordPiece(vocabulary, unk_token=_SPECIAL_TOKENS[1]))
     tokenizer.pre_tokenizer = Whitespace()
     tokenizer.decoder = WordPieceDecoder()
     tokenizer.add_special_tokens(special)
     content = json.dumps(json.loads(tokenizer.to_str())).encode()
     return read_tokenizer(TOKENIZER_JSON, {TOKENIZER_JSON: content}.get)
-
-
-def _pieces() -> Iterator[str]:
-    pieces = dict.fromkeys([".", "="])
-    for word in _WORDS:
-        pieces |= dict.fromkeys(_CUT.get(word, (word,)))
-    yield from pieces
 
 
 @dataclass(frozen=True)
@@ -180,17 +175,13 @@ def _tokenize(
     encoded = [encode_documents(encoder, batch, cuts, facts=True) for batch in full]
     rejects = [reject for batch in batches for reject in batch.rejects]
     read = vars(sum((batch.counts for batch in batches), ReadCounts()))
-    counts = {f"read.{name}": number for name, number in read.items()} | {
-        "read.rejects": len(rejects),
-        "write.rejects": len(rejects),
-        "tokenize.documents": sum(batch.documents.num_rows for batch in encoded),
-        "tokenize.empty_documents": sum(batch.empty_documents for batch in encoded),
-        "tokenize.tokens": sum(batch.tokens for batch in encoded),
-        "tokenize.unknown_tokens": sum(batch.unknown_tokens for batch in encoded),
-        "tokenize.text_bytes": sum(batch.text_bytes for batch in encoded),
-        "tokenize.empty_sentences": sum(batch.empty_sentences for batch in encoded),
-    }
-    return Tokenized(pa.concat_batches([batch.documents for batch in encoded]), counts, rejects)
+    documents = pa.concat_batches([batch.documents for batch in encoded])
+    counts = {f"read.{name}": number for name, number in read.items()}
+    counts |= {"read.rejects": len(rejects), "write.rejects": len(rejects)}
+    counts["tokenize.documents"] = documents.num_rows
+    for name in ("empty_documents", "tokens", "unknown_tokens", "text_bytes", "empty_sentences"):
+        counts[f"tokenize.{name}"] = sum(getattr(batch, name) for batch in encoded)
+    return Tokenized(documents, counts, rejects)
 
 
 def pool_of(documents: pa.RecordBatch, splits: np.ndarray) -> Pool:
@@ -248,7 +239,11 @@ class _Writer:
         self.counts["build.passes"] = tokenized.documents.num_rows * self.objective.repeats
         self.counts["build.examples"] = sum(examples.num_rows for examples in built)
         for split in splits.values():
-            self.count_written(split)
+            self.counts["write.rows"] += split.rows
+            if pieces := split.distributions.get("pieces"):
+                self.counts["write.pieces"] += weigh(pieces)
+            if tokens := weigh_segments(split.distributions):
+                self.counts["write.segment_tokens"] += tokens
         manifest = replace(
             self.header(), counts=dict(self.counts), splits=splits, files=(*self.companions,)
         )
@@ -260,13 +255,6 @@ class _Writer:
             (self.folder / name).parent.mkdir(exist_ok=True)
             (self.folder / name).write_bytes(data)
         return decode(contents[manifests.MANIFEST], str(self.folder))
-
-    def count_written(self, split: manifests.Split) -> None:
-        self.counts["write.rows"] += split.rows
-        if "pieces" in split.distributions:
-            self.counts["write.pieces"] += weigh(split.distributions["pieces"])
-        if tokens := weigh_segments(split.distributions):
-            self.counts["write.segment_tokens"] += tokens
 
     def build(self, documents: pa.RecordBatch) -> list[pa.RecordBatch]:
         """All examples of each split, with their keys."""
@@ -299,29 +287,22 @@ class _Writer:
             pattern = self.options.shard_name
             file = manifests.shard_name(name, number, total, suffixes[0], pattern)
             parts = part_names(joined[name] + suffixes[0] if joined else file, suffixes)
-            counted = self.write_shard(parts, own)
+            counted = dict[str, Counts]()
+            with ExitStack() as files:
+                streams = [files.enter_context((self.folder / part).open("wb")) for part in parts]
+                groups = sort_rows([own], GROUP_ROWS)
+                for group in write_shard(self.objective, self.options, streams, groups):
+                    add_all(counted, group.distributions)
             add_all(distributions, counted)
             lengths = counted.get("length", np.zeros(0, np.int64))
             first, *others = (
                 manifests.entry_of(part, (self.folder / part).read_bytes()) for part in parts
             )
             self.companions += others
-            size, digest = first.bytes, first.sha256
-            rows = int(lengths.sum())
-            entries.append(manifests.Shard(first.file, size, digest, rows, weigh(lengths)))
+            sizes = first.bytes, first.sha256, int(lengths.sum()), weigh(lengths)
+            entries.append(manifests.Shard(first.file, *sizes))
         counts = {kind: as_mapping(counts) for kind, counts in distributions.items()}
         return manifests.Split.from_shards(entries, counts)
-
-    def write_shard(self, parts: tuple[str, ...], examples: pa.RecordBatch) -> dict[str, Counts]:
-        """Write the files of one shard, and return its distributions."""
-        counted: dict[str, Counts] = {}
-        with ExitStack() as files:
-            streams = [files.enter_context((self.folder / part).open("wb")) for part in parts]
-            groups = sort_rows([examples], GROUP_ROWS)
-            written = write_shard(self.objective, self.options, streams, groups)
-            for group in written:
-                add_all(counted, group.distributions)
-        return counted
 
     def header(self) -> manifests.Manifest:
         made, objective = self.made, self.objective

@@ -67,24 +67,20 @@ def check_spans(
     Raises:
         AssertionError: they do not; the message says what differs.
     """
-    texts = _texts_of(documents, is_marked)
+    ids, sentences = (documents.column(name).to_pylist() for name in ("document", "sentences"))
+    arrays = (np.array([*chain(*own)], np.int64) for own in sentences)
+    own_ids = ((ids_of(tokens) if is_marked else tokens).tolist() for tokens in arrays)
+    texts = dict(zip(ids, own_ids, strict=True))
     is_ordered = column_of(columns, Role.TARGET_IDS) is None
     for row in rows.to_pylist():
         spans = row[SPANS.name]
-        expected = _without(special, _tokens_of(spans, texts))
-        tokens = _without(special, _unmask(columns, row))
+        expected, tokens = (
+            [token for token in ids if token not in special.all_ids]
+            for ids in (_tokens_of(spans, texts), _unmask(columns, row))
+        )
         if not is_ordered:
             expected, tokens = sorted(expected), sorted(tokens)
         assert tokens == expected, f"the tokens of a row are not those of its spans, {spans}"
-
-
-def _texts_of(documents: pa.RecordBatch, is_marked: bool) -> dict[int, list[int]]:
-    ids, sentences = (documents.column(name).to_pylist() for name in ("document", "sentences"))
-    texts = (np.array([*chain(*own)], np.int64) for own in sentences)
-    return {
-        document: (ids_of(text) if is_marked else text).tolist()
-        for document, text in zip(ids, texts, strict=True)
-    }
 
 
 def _tokens_of(spans: Sequence[int], texts: Mapping[int, Sequence[int]]) -> list[int]:
@@ -112,10 +108,6 @@ def _unmask(columns: Sequence[Column], row: Mapping[str, Any]) -> list[int]:
     for place, token in pairs:
         tokens[place] = token
     return tokens + by_role.get(Role.TARGET_IDS, [])
-
-
-def _without(special: SpecialTokens, tokens: Sequence[int]) -> list[int]:
-    return [token for token in tokens if token not in special.all_ids]
 
 
 _SEED = 3
@@ -322,8 +314,5 @@ def _check_rows_read(data: DataSet, manifest: Manifest) -> None:
 
 
 def _can_pad(objective: Objective) -> bool:
-    def has_width(column: Column) -> bool:
-        return not column.width or (column.width != ANY_LENGTH and column.pad != NO_PAD)
-
-    columns: Sequence[Column] = objective.columns
-    return all(has_width(column) for column in columns)
+    lists = [column for column in objective.columns if column.width]
+    return all(column.width != ANY_LENGTH and column.pad != NO_PAD for column in lists)

@@ -18,7 +18,7 @@ MISTAKES = [
     ),
     ("bert --input {}/text --output {}/tokenizer.json", "it is a file, and no folder. Give a new"),
     ("bert --input {}/text --source a={}/text", "text: it does not go with --input"),
-    ("bert --input {}/text --sentence-rule split", "Add --language en, or another code"),
+    ("bert --input {}/text --sentence-rule split", "--sentence-rule split: it needs --language"),
     (
         "bert --input {}/text --config {}/config.yaml",
         "inptu: there is no such option. Did you mean",

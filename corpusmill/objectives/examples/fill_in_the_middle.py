@@ -50,11 +50,9 @@ def require_tokens(tokenizer_name: str, special: SpecialTokens) -> None:
     """
     missing = [names[0] for role, names in FIM_TOKENS.items() if special.find(role) is None]
     if missing:
-        raise UserError(
-            option("tokenizer", tokenizer_name),
-            f"it has no special token {', '.join(missing)}, which filling in the middle needs",
-            "Train one that has it, or add it to this one as a special token",
-        )
+        cause = f"it has no special token {', '.join(missing)}, which filling in the middle needs"
+        cure = "Train one that has it, or add it to this one as a special token"
+        raise UserError(option("tokenizer", tokenizer_name), cause, cure)
 
 
 def find_tokens(special: SpecialTokens) -> tuple[int, int, int]:
@@ -231,23 +229,6 @@ def cut_tokens(offsets: np.ndarray, keys: np.ndarray) -> np.ndarray:
         bounds[i, 0], bounds[i, 1] = begin, begin + first
         bounds[i, 2], bounds[i, 3] = begin + second, end
     return bounds
-
-
-def bounds_of_whole(
-    offsets: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Return the cuts and the forms of documents that are all PLAIN.
-
-    Args:
-        offsets: int64[documents + 1], of the documents' tokens.
-
-    Returns:
-        bounds: as `cut_tokens`, with the whole document as its prefix.
-        forms: uint8[documents].
-    """
-    begins, ends = offsets[:-1], offsets[1:]
-    bounds: npt.NDArray[np.int64] = np.stack([begins, ends, ends, ends], axis=1)
-    return bounds, np.full(len(bounds), PLAIN, np.uint8)
 
 
 def bounds_of_pieces(

@@ -186,31 +186,6 @@ def find_in_pool(pool_documents: np.ndarray, begin: int, end: int, document: np.
 
 
 @njit
-def write_segments(
-    pair: np.ndarray,
-    document: int,
-    index: int,
-    first: tuple[int, int],
-    second: tuple[int, int],
-    second_document: int,
-) -> None:
-    """Write the columns that say where the two segments of a pair stand.
-
-    Args:
-        pair: int64[9], the pair's row, changed in place.
-        document: the document's place in the batch.
-        index: the pair's number within the document's pass.
-        first: start and length of the first segment.
-        second: those of the second.
-        second_document: the place in the pool of a random second segment's document, or -1.
-    """
-    pair[DOCUMENT], pair[INDEX] = document, index
-    pair[FIRST_START], pair[FIRST_LENGTH] = first
-    pair[SECOND_START], pair[SECOND_LENGTH] = second
-    pair[SECOND_SOURCE], pair[SECOND_DOCUMENT] = second_document >= 0, second_document
-
-
-@njit
 def scan_to_target(sentence_offsets: np.ndarray, begin: int, end: int, target_length: int) -> int:
     """Return how many sentences from `begin` on reach `target_length`, or are left."""
     stop = begin + 1
@@ -298,10 +273,13 @@ def draw_pairs(
                 first, second = second, first
             begin += num_first if is_random else count
             first, second, counter = cut_pair(first, second, rule.max_num_tokens, key, counter)
-            write_segments(pairs[written], place, index, first, second, random_document)
+            pairs[written, DOCUMENT], pairs[written, INDEX] = place, index
+            pairs[written, FIRST_START], pairs[written, FIRST_LENGTH] = first
+            pairs[written, SECOND_START], pairs[written, SECOND_LENGTH] = second
+            pairs[written, SECOND_SOURCE] = random_document >= 0
+            pairs[written, SECOND_DOCUMENT] = random_document
             pairs[written, LABEL] = is_random or is_switched
-            written += 1
-            index += 1
+            written, index = written + 1, index + 1
     return pairs[:written]
 
 

@@ -6,7 +6,7 @@ with the same function.
 """
 
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from math import floor, isfinite
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -21,6 +21,7 @@ from corpusmill.errors import UserError, option
 from corpusmill.objectives.columns import prediction_columns, word_column
 from corpusmill.objectives.masking.tokens import COUNTED, MaskingRule, mask_rows, mask_weighted
 from corpusmill.objectives.masking.words import label_words, mask_words
+from corpusmill.settings.constraints import Range
 from corpusmill.tokenization.tokenizer_file import SpecialTokens
 
 
@@ -72,18 +73,17 @@ class MaskShares(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
-def check_shares(masked: float, replaced: float, random: float) -> None:
-    """Refuse shares that are none; the arguments are those of `MaskShares`.
+def check_shares(shares: MaskShares) -> None:
+    """Refuse shares that are none.
 
     Raises:
         UserError: a share is out of range, or two are more than all predictions together.
     """
-    value = f"masked_lm_prob={masked}"
-    if not 0 < masked <= 1:
-        raise UserError(value, "the value is out of range", "Give above 0, up to 1")
-    value = f"mask_replace_prob={replaced}, random_replace_prob={random}"
+    Range(0, 1, without=0).check(shares, "masked_lm_prob", "{}={}".format)
+    replaced, random = shares.mask_replace_prob or 0.0, shares.random_replace_prob or 0.0
     # The sum of 0.9 and 0.1 may exceed 1 by what a float cannot hold.
     if not (replaced >= 0 and random >= 0 and replaced + random <= 1 + 1e-9):
+        value = f"mask_replace_prob={replaced}, random_replace_prob={random}"
         cure = "Give numbers of 0 and more whose sum is at most 1; what is left stays unchanged"
         raise UserError(value, "they are not shares of all predictions", cure)
 
@@ -111,7 +111,7 @@ def check_rows(
     check_integers(input_ids=input_ids, offsets=offsets, keys=keys)
     if keys.dtype != np.uint64:
         raise TypeError("keys must be of type uint64")
-    if largest_id > _largest(input_ids.dtype):
+    if largest_id > np.iinfo(input_ids.dtype).max:
         raise TypeError(f"input_ids must be of a type that holds {largest_id}")
     if longest_row(offsets, len(input_ids)) < 0:
         raise ValueError("offsets must ascend, and not exceed the number of input_ids")
@@ -121,12 +121,6 @@ def check_rows(
         check_integers(seg_labels=seg_labels)
         if len(seg_labels) != len(input_ids):
             raise ValueError("seg_labels must have one number for each of input_ids")
-
-
-@cache
-def _largest(dtype: np.dtype) -> int:
-    """Return the largest number of a type; NumPy takes a microsecond for it."""
-    return int(np.iinfo(dtype).max)
 
 
 @dataclass(frozen=True)
@@ -201,7 +195,7 @@ class MaskedLm:
         # Kernels are compiled for floats.
         shares: dict[str, Any] = {name: float(share) for name, share in settings.items()}
         rule = self.rule._replace(**shares)
-        check_shares(rule.masked_lm_prob, rule.mask_replace_prob, rule.random_replace_prob)
+        check_shares(MaskShares(*(getattr(rule, name) for name in MaskShares._fields)))
         try:
             changed = replace(self, rule=self.limit(rule), token_weights=weights)
         except ValueError as error:
@@ -276,7 +270,10 @@ class MaskedLm:
             [2, 10, 4, 3, 12, 3], where 4 is [MASK]; positions [2], labels [11],
             prediction_offsets [0, 1].
         """
-        rule, ids = self.rule, self._replacement_ids
+        rule = self.rule
+        # The programs of ModernBERT and DistilBERT replace by any id.
+        takes_any = rule.draws_each or self.token_weights
+        ids = all_other_ids(() if takes_any else self.special.all_ids, self.vocab_size)
         words, size = seg_labels if self.whole_words else None, self.vocab_size
         check_rows(input_ids, words, offsets, keys, size - 1)
         if not input_ids.flags.writeable:
@@ -306,13 +303,6 @@ class MaskedLm:
         weights[: self.vocab_size] = self.token_weights
         weights[list(self.special.all_ids)] = 0
         return weights
-
-    @property
-    def _replacement_ids(self) -> np.ndarray:
-        # The programs of ModernBERT and DistilBERT take any id.
-        takes_any = self.rule.draws_each or self.token_weights
-        special = () if takes_any else self.special.all_ids
-        return all_other_ids(special, self.vocab_size)
 
     @property
     def _maskable_ids(self) -> np.ndarray:

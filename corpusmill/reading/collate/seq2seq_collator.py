@@ -10,7 +10,7 @@ import numpy as np
 
 from corpusmill.arrays.columns import ANY_LENGTH, Role, column_of
 from corpusmill.errors import UserError
-from corpusmill.objectives.denoising import Corrupter
+from corpusmill.objectives.denoising import SpanCorrupter
 from corpusmill.reading.collate.collators import (
     CollatorOptions,
     Padding,
@@ -51,7 +51,7 @@ class Corruption:
         starts: the number of each data set's first sample.
     """
 
-    corrupters: tuple[Corrupter, ...]
+    corrupters: tuple[SpanCorrupter, ...]
     tokens: str = "input_ids"
     kinds: str = ""
     seed: int = 0
@@ -70,7 +70,9 @@ class Corruption:
             columns[name] = join_lists([(at, made[i]) for at, made in parts], len(rows))
         return Rows(columns, rows.samples, rows.epochs)
 
-    def _corrupt(self, corrupter: Corrupter, rows: Rows, places: Integers) -> tuple[Lists, Lists]:
+    def _corrupt(
+        self, corrupter: SpanCorrupter, rows: Rows, places: Integers
+    ) -> tuple[Lists, Lists]:
         tokens = rows.lists(self.tokens)
         bounds = np.column_stack([tokens.offsets[places], tokens.offsets[places + 1]])
         kinds = np.zeros(len(places), np.int64)
@@ -157,7 +159,7 @@ def collate_seq2seq(
     return Seq2SeqCollator(padding, target_padding, columns[0].name, name, corruption)
 
 
-def _corrupter_of(samples: Samples) -> Corrupter:
+def _corrupter_of(samples: Samples) -> SpanCorrupter:
     """Return what makes targets of a data set's rows.
 
     Raises:

@@ -67,8 +67,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         """Check the length and the shares."""
-        given = MaskShares(1.0, 0.0, 0.0).given | self.mask_shares.given
-        check_shares(*given.values())
+        check_shares(self.mask_shares)
         check_minimum("samples", self.samples, 1)
         value = f"Stage({self.weights}, samples={self.samples}, epochs={self.epochs})"
         if (self.samples is None) is (self.epochs is None):

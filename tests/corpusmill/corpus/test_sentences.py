@@ -228,7 +228,7 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"sentence_rule": "split"}, "Add --language"),
+        ({"sentence_rule": "split"}, "--sentence-rule split: it needs --language"),
         ({"language": "en"}, "--language en: .*Give --sentence-rule split"),
         ({"sentence_rule": "words"}, "words"),
     ],

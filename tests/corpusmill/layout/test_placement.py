@@ -42,45 +42,46 @@ def keys_of(documents: np.ndarray, repeat: int = 0, index: int = 0, seed: int = 
 # Splits
 
 
-@pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 0.9])
-@pytest.mark.parametrize("seed", [0, 1, MAX_SEED])
-def test_share_of_validation_documents(share: float, seed: int) -> None:
-    splits = assign_splits(seed, DOCUMENTS, share)
-    assert splits.dtype == np.uint8
-    assert_counts(np.bincount(splits, minlength=2), [1 - share, share], "splits")
-
-
-def test_no_validation_and_nothing_else() -> None:
+def test_share_of_validation_documents() -> None:
+    for seed in (0, 1, MAX_SEED):
+        for share in (0.01, 0.5, 0.9):
+            splits = assign_splits(seed, DOCUMENTS, share)
+            assert splits.dtype == np.uint8
+            assert_counts(np.bincount(splits, minlength=2), [1 - share, share], "splits")
     assert (assign_splits(1, DOCUMENTS, 0.0) == TRAIN).all()
     assert (assign_splits(1, DOCUMENTS, 1.0) == VALIDATION).all()
-
-
-def test_a_larger_share_keeps_the_documents_of_the_smaller() -> None:
+    # A larger share keeps the documents of a smaller one, and another seed has others.
     small, large = assign_splits(1, DOCUMENTS, 0.1), assign_splits(1, DOCUMENTS, 0.2)
     assert (large[small == VALIDATION] == VALIDATION).all()
+    assert (small != assign_splits(2, DOCUMENTS, 0.1)).any()
 
 
-def test_another_seed_gives_other_splits() -> None:
-    assert (assign_splits(1, DOCUMENTS, 0.5) != assign_splits(2, DOCUMENTS, 0.5)).any()
-
-
-@pytest.mark.parametrize(
-    ("shards", "share", "expected"),
-    [(8, 0.0, 0), (8, 0.01, 1), (32, 0.1, 3), (1, 0.5, 1), (100, 0.25, 25)],
-)
-def test_validation_shards(shards: int, share: float, expected: int) -> None:
-    assert count_validation_shards(shards, share) == expected
+def test_validation_shards() -> None:
+    table = ((8, 0.0, 0), (8, 0.01, 1), (32, 0.1, 3), (1, 0.5, 1), (100, 0.25, 25))
+    for shards, share, expected in table:
+        assert count_validation_shards(shards, share) == expected
 
 
 # Shards
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 32])
-def test_homes_are_balanced(count: int) -> None:
-    if count == 1:
-        assert (homes(Layout(1, 1, 0)) == 0).all()
-    else:
+def test_homes_are_balanced() -> None:
+    assert (homes(Layout(1, 1, 0)) == 0).all()
+    for count in (2, 7, 32):
         assert_uniform(np.bincount(homes(Layout(1, count, 0)), minlength=count), "homes")
+    assert (homes(Layout(1, 8, 0)) != homes(Layout(2, 8, 0))).any()
+
+
+def test_files_are_divided_into_equal_parts() -> None:
+    table: tuple[tuple[list[int], int, list[tuple[int, int]]], ...] = (
+        ([30, 70], 2, [(0, 0), (1, 20)]),
+        ([50, 50], 2, [(0, 0), (1, 0)]),
+        ([0, 10, 0], 3, [(1, 0), (1, 3), (1, 6)]),
+        ([1], 3, [(0, 0), (0, 0), (0, 0)]),
+        ([], 2, [(0, 0), (0, 0)]),
+    )
+    for sizes, shards, expected in table:
+        assert divide_files(sizes, shards) == expected
 
 
 def test_the_shards_of_validation_follow_trains() -> None:
@@ -93,22 +94,6 @@ def test_the_shards_of_validation_follow_trains() -> None:
     assert [layout.split_of(shard) for shard in range(8)] == [TRAIN] * 5 + [VALIDATION] * 3
 
 
-@pytest.mark.parametrize(
-    ("sizes", "shards", "expected"),
-    [
-        ([30, 70], 2, [(0, 0), (1, 20)]),
-        ([50, 50], 2, [(0, 0), (1, 0)]),
-        ([0, 10, 0], 3, [(1, 0), (1, 3), (1, 6)]),
-        ([1], 3, [(0, 0), (0, 0), (0, 0)]),
-        ([], 2, [(0, 0), (0, 0)]),
-    ],
-)
-def test_files_are_divided_into_equal_parts(
-    sizes: list[int], shards: int, expected: list[tuple[int, int]]
-) -> None:
-    assert divide_files(sizes, shards) == expected
-
-
 def test_homes_in_the_order_of_the_corpus() -> None:
     """Each split's and source's shards hold contiguous documents, from their first ids on."""
     sources = (SourceLayout(0, 1.0, 2, 1), SourceLayout(50, 1.0, 1, 1))
@@ -118,10 +103,6 @@ def test_homes_in_the_order_of_the_corpus() -> None:
     assert train.tolist() == [0, 0, 1, 1, 2, 2]
     assert layout.homes(documents, np.full(6, VALIDATION, np.uint8)).tolist() == [3, 3, 3, 3, 4, 4]
     assert train.dtype == np.uint32
-
-
-def test_another_seed_gives_other_homes() -> None:
-    assert (homes(Layout(1, 8, 0)) != homes(Layout(2, 8, 0))).any()
 
 
 @given(st.integers(1, 40), st.integers(0, 5), st.integers(1, 45))
@@ -156,13 +137,10 @@ def test_each_repeat_is_built_in_one_shard(train: int, validation: int, repeats:
 def test_keys_are_spread_evenly() -> None:
     keys = keys_of(DOCUMENTS)
     assert_uniform(np.bincount((keys >> np.uint64(58)).astype(np.int64), minlength=64), "keys")
-
-
-def test_keys_do_not_follow_the_home() -> None:
-    quarters = (keys_of(DOCUMENTS) >> np.uint64(62)).astype(np.int64)
-    assert_uniform(
-        np.bincount(homes(Layout(1, 4, 0)) * 4 + quarters, minlength=16), "home and quarter"
-    )
+    # They do not follow the home.
+    quarters = (keys >> np.uint64(62)).astype(np.int64)
+    both = np.bincount(homes(Layout(1, 4, 0)) * 4 + quarters, minlength=16)
+    assert_uniform(both, "home and quarter")
 
 
 def test_every_example_has_its_own_key() -> None:
@@ -194,12 +172,6 @@ def test_the_order_is_total(rows: list[tuple[int, int, int, int]], wide: bool) -
     )
     order = sort_order(keys, documents, repeats, indices)
     assert [rows[place] for place in order] == sorted(rows)
-
-
-def test_a_million_different_keys_are_sorted() -> None:
-    keys = np.random.default_rng(0).permutation(np.arange(1_000_000, dtype=np.uint64))
-    same = np.zeros(len(keys), np.uint64)
-    assert np.array_equal(keys[sort_order(keys, same, same, same)], np.arange(1_000_000))
 
 
 def test_sources_share_the_shards_and_are_taken_as_often_as_asked() -> None:

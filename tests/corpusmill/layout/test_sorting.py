@@ -14,12 +14,10 @@ from corpusmill.layout.sorting import (
     KEY,
     add_keys,
     cut_into_groups,
-    keyed_schema,
     order_by_bucket,
     sort_rows,
 )
-from corpusmill.objectives.bert import Bert, BertOptions
-from tests.tools.builders import SPECIAL, from_rows
+from tests.tools.builders import from_rows
 
 VALUES = pa.field("input_ids", pa.list_(pa.int16()))
 EXAMPLE_SCHEMA = pa.schema([*IDENTITY_SCHEMA, VALUES])
@@ -145,11 +143,3 @@ def test_groups_end_with_the_row_that_makes_them_reach_the_tokens(
         assert len(sizes) <= 5
         assert sum(sizes[:-1]) < tokens
         assert len(sizes) == 5 or sum(sizes) >= tokens or place == len(groups) - 1
-
-
-def test_the_schema_of_sorted_rows() -> None:
-    objective = Bert(BertOptions(), SPECIAL, 1000, "int16")
-    names = ["key", "document", "repeat", "index", "input_ids", "first_length"]
-    names += ["next_sentence_label", "masked_lm_positions", "masked_lm_ids", "spans"]
-    assert keyed_schema(objective.built_columns).names == names
-    assert not any(field.nullable for field in keyed_schema(objective.built_columns))

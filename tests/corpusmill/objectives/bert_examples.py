@@ -12,9 +12,9 @@ from tests.tools.builders import SPECIAL, Corpus, build_pass
 VOCAB_SIZE = 1000
 
 
-def bert(**options: Any) -> Bert:
+def bert(segments: Any = "next-sentence", **options: Any) -> Bert:
     """Return the objective with a vocabulary of 1000 ids."""
-    return Bert(BertOptions(**options), SPECIAL, VOCAB_SIZE, "int16")
+    return Bert(BertOptions(segments, **options), SPECIAL, VOCAB_SIZE, "int16")
 
 
 def build(

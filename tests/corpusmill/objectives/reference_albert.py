@@ -2,7 +2,7 @@
 
 Without `random_next_sentence`, as ALBERT is trained. The kernel of
 `corpusmill.objectives.examples.sentence_pairs` draws other random numbers; its pairs must
-have the same distribution (test_sentence_order.py). Its deliberate difference is made here, too: a
+have the same distribution (test_sentence_pairs.py). Its deliberate difference is made here, too: a
 chunk of one sentence is cut in two at a token, where the original adds a random document.
 """
 

@@ -1,17 +1,15 @@
 """BERT's examples in plain Python, written from the article to be read.
 
-"Preparing Data for BERT Training" in four steps: lines to documents, a document to pairs of
-segments, a pair cut to length, a pair masked. The kernels of `corpusmill.objectives.bert` draw
-other random numbers; their examples must have the same distribution, which
-test_bert_distribution.py checks.
+"Preparing Data for BERT Training" in three steps: a document to pairs of segments, a pair cut to
+length, a pair masked. The kernels of `corpusmill.objectives` draw other random numbers; their
+results must have the same distribution (test_sentence_pairs.py and test_load_masking.py).
 
-The two deliberate differences that `corpusmill.objectives.bert` names are made here, too: random
-replacement ids are drawn from all ids except special tokens, and a sentence without tokens is left
-out.
+A deliberate difference that `corpusmill.objectives.bert` names is made here, too: random
+replacement ids are drawn from all ids except special tokens.
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,52 +34,16 @@ class Vocabulary:
         return [token for token in range(self.size) if token not in self.special_ids]
 
 
-@dataclass
-class ReferenceExample:
-    """An example without padding, which depends on the layout of the file."""
-
-    input_ids: list[int]
-    first_length: int
-    is_random_next: bool
-    masked_lm_positions: list[int]
-    masked_lm_ids: list[int]
-
-
-def create_documents(lines: Iterable[str], encode: Callable[[str], Sentence]) -> list[Document]:
-    """Split lines into documents at empty lines and lines with "="; other lines are sentences."""
-    documents: list[Document] = [[]]
-    for line in lines:
-        text = line.strip()
-        if not text or text.startswith("="):
-            documents.append([])
-        elif tokens := encode(text):
-            documents[-1].append(tokens)
-    return [document for document in documents if document]
-
-
-def generate_examples(
-    own: int,
-    documents: list[Document],
-    vocabulary: Vocabulary,
-    rng: random.Random,
-    max_seq_length: int = 512,
-    short_seq_prob: float = 0.1,
-    masked_lm_prob: float = 0.15,
-    max_predictions_per_seq: int | None = 20,
-) -> Iterator[ReferenceExample]:
-    """Generate the examples of one pass over documents[own]."""
-    max_num_tokens = max_seq_length - 3  # [CLS], [SEP], [SEP]
+def generate_fitting_pairs(
+    own: int, documents: list[Document], max_num_tokens: int, short: float, rng: random.Random
+) -> Iterator[tuple[list[int], list[int], bool]]:
+    """Generate the pairs of one pass over documents[own], cut to length; `short` is the share."""
     target_length = max_num_tokens
-    if rng.random() < short_seq_prob:
+    if rng.random() < short:
         target_length = rng.randint(2, max_num_tokens)
     for first, second, is_random_next in generate_pairs(own, documents, target_length, rng):
         truncate_pair(first, second, max_num_tokens, rng)
-        input_ids = [vocabulary.cls_id, *first, vocabulary.sep_id, *second, vocabulary.sep_id]
-        predictions = max(1, round((len(first) + len(second)) * masked_lm_prob))
-        if max_predictions_per_seq is not None:
-            predictions = min(max_predictions_per_seq, predictions)
-        positions, labels = mask(input_ids, predictions, vocabulary, rng)
-        yield ReferenceExample(input_ids, len(first), is_random_next, positions, labels)
+        yield first, second, is_random_next
 
 
 def generate_pairs(

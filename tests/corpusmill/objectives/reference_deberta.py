@@ -1,7 +1,7 @@
 """DeBERTa-v3's rows in plain Python, after its prepare_data.py: all tokens joined, and cut.
 
 `electra --merge-documents` must give the same rows of the documents in the order of a shard
-(test_electra_merged.py).
+(test_electra.py).
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,7 @@
 """DistilBERT's masking in plain Python, after `prepare_batch_mlm` of its project's distiller.py.
 
 `token_weights` of the readers must mask rows with the same distribution
-(test_masking_by_weights.py). The program draws for the rows of a batch together, here for one row:
+(test_weighted_masking.py). The program draws for the rows of a batch together, here for one row:
 batches of a single row are equal.
 """
 

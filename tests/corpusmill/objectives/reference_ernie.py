@@ -1,30 +1,13 @@
-"""ERNIE in plain Python, written to be read.
+"""ERNIE's masking in plain Python, written to be read.
 
-Stage one is the article's pairs (reference_bert.py) of tokens with their words. Stage two is
-written from the article on ERNIE's data and the facts of the original's masking: one draw per
-token, by characters or by words. The kernels of `corpusmill.objectives.ernie` draw other
-random numbers; their results must have the same distribution, which test_ernie_distribution.py
-checks.
+It is written from the article on ERNIE's data and the facts of the original's masking: one draw per
+token, by characters or by words. The kernels of `corpusmill.objectives.ernie` draw other random
+numbers; their results must have the same distribution, which test_ernie_masking.py checks.
 """
 
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-from tests.corpusmill.objectives.reference_bert import generate_pairs, truncate_pair
-
-# A token is 2 * its id + 1 where it continues a word, and 2 * its id where it begins one.
-Document = list[list[int]]
-
-
-@dataclass
-class ReferenceSequence:
-    """An example of stage one."""
-
-    input_ids: list[int]
-    token_type_ids: list[int]
-    seg_labels: list[int]
-    is_random_next: bool
 
 
 @dataclass
@@ -35,35 +18,6 @@ class ReferenceMasking:
     positions: list[int]
     labels: list[int]
     by_words: bool
-
-
-def generate_sequences(
-    own: int,
-    documents: list[Document],
-    rng: random.Random,
-    cls_id: int,
-    sep_id: int,
-    max_seq_length: int = 512,
-    short_seq_prob: float = 0.1,
-) -> Iterator[ReferenceSequence]:
-    """Generate the examples of one pass over documents[own]: BERT's pairs with words."""
-    max_num_tokens = max_seq_length - 3
-    target_length = max_num_tokens
-    if rng.random() < short_seq_prob:
-        target_length = rng.randint(2, max_num_tokens)
-    for first, second, is_random_next in generate_pairs(own, documents, target_length, rng):
-        truncate_pair(first, second, max_num_tokens, rng)
-        input_ids, token_type_ids, seg_labels = [cls_id], [0], [-1]
-        for number, segment in enumerate((first, second)):
-            for place, token in enumerate(segment):
-                input_ids.append(token // 2)
-                token_type_ids.append(number)
-                # If the beginning of a word was cut off, its first remaining token begins it.
-                seg_labels.append(token % 2 if place else 0)
-            input_ids.append(sep_id)
-            token_type_ids.append(number)
-            seg_labels.append(-1)
-        yield ReferenceSequence(input_ids, token_type_ids, seg_labels, is_random_next)
 
 
 def mask_sequence(

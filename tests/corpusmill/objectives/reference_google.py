@@ -2,7 +2,7 @@
 
 create_pretraining_data.py of BERT, and of ALBERT without `random_next_sentence`. The kernel of
 `corpusmill.objectives.examples.sentence_pairs` draws other random numbers; its pairs must have the
-same distribution (test_google_pairs.py). Its deliberate difference is made here, too: a random
+same distribution (test_sentence_pairs.py). Its deliberate difference is made here, too: a random
 document is always another one.
 """
 

@@ -1,6 +1,6 @@
 """ModernBERT's masking in plain Python, after `mlm_masking` of its sequence_packer.py.
 
-`bert --draw-each-token` must mask rows with the same distribution (test_masking_each.py).
+`bert --draw-each-token` must mask rows with the same distribution (test_weighted_masking.py).
 
 Its program is meant to leave special tokens out, but is not given them: [CLS] and [SEP] are
 predicted as all others are, and only padding is not.

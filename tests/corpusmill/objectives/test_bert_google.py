@@ -1,7 +1,5 @@
 """BERT's and ALBERT's examples by the rule of Google's programs: columns, predictions, words."""
 
-import random
-from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
@@ -12,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Role
-from corpusmill.objectives.bert_rows import Segments
+from corpusmill.objectives.bert import Segments
 from corpusmill.objectives.objective import Repeat
-from tests.corpusmill.objectives import reference_google
 from tests.corpusmill.objectives.bert_examples import bert, build, segments, unmask
-from tests.corpusmill.objectives.reference_word_masking import find_words, mask_words
+from tests.corpusmill.objectives.reference_word_masking import find_words
 from tests.tools.builders import (
     Corpus,
     assert_measured,
@@ -27,7 +24,6 @@ from tests.tools.builders import (
     pool_of,
     seeds,
 )
-from tests.tools.distributions import FALSE_ALARM_RATE
 from tests.tools.lazily import LazyModule
 
 stats = LazyModule("scipy.stats")
@@ -161,58 +157,3 @@ def test_the_pool_is_used_where_documents_are_drawn_at_random() -> None:
     assert bert(segments="sentence-order", pairs="google", pool_tokens=7).pool_tokens == 7
     with pytest.raises(ValueError, match="pool of random documents"):
         bert(**GOOGLE).build(batch_of({1: [[10]]}), Repeat(0, None, np.zeros(1, np.uint8), 1))
-
-
-# Documents of a hundred sentences, a third of whose tokens continue a word.
-LONG = {
-    document: [
-        [
-            10 + 2 * ((7 * place + number) % 400) + (number % 3 == 1)
-            for number in range(1 + place * 5 % 17)
-        ]
-        for place in range(document, document + 100)
-    ]
-    for document in range(4)
-}
-LONG_ROWS = {**GOOGLE, "max_seq_length": 60}
-
-
-def share_of_partly_masked(rows: Iterable[tuple[list[int], list[int]]]) -> float:
-    """Return which share of the words of several tokens is masked in part, of rows and places."""
-    words = partly = 0
-    for ids, places in rows:
-        for word in find_words(ids, [PIECES[token] for token in ids], EDGES, google=True)[0]:
-            masked = len(set(places) & set(word))
-            words += len(word) > 1
-            partly += 0 < masked < len(word)
-    return partly / words
-
-
-def reference_rows(rng: random.Random) -> Iterable[tuple[list[int], list[int]]]:
-    """Yield the rows of one pass of Google's program, and where they are masked."""
-    for own in LONG:
-        pairs = reference_google.generate_pairs(own, list(LONG.values()), 57, 0.1, False, rng)
-        for first, second, _ in pairs:
-            ids = [2, *first, 3, *second, 3]
-            places, _ = mask_words(
-                list(ids), [0] * len(ids), EDGES, range(10, 1000), 3, 4, 0.15, 20, 1, rng, True
-            )
-            yield ids, places
-
-
-def test_words_are_masked_in_part_as_often_as_by_the_reference() -> None:
-    """A seed is one observation.
-
-    The target of a document's pass is drawn once, so that rows of a pass depend on one another: a
-    test that counts words as if they did not finds differences between two seeds of one program.
-    """
-    ours, theirs = [], []
-    for seed in range(40):
-        rows = build(LONG, seed=seed, **LONG_ROWS).to_pylist()
-        ours.append(
-            share_of_partly_masked((unmask(row), row["masked_lm_positions"]) for row in rows)
-        )
-        rng = random.Random(seed)  # noqa: S311 - no secret
-        theirs.append(share_of_partly_masked(reference_rows(rng)))
-    p_value = stats.ttest_ind(ours, theirs, equal_var=False).pvalue
-    assert p_value > FALSE_ALARM_RATE, f"p = {p_value:.1e}: {np.mean(ours)}, {np.mean(theirs)}"

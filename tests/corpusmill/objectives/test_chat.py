@@ -61,14 +61,12 @@ def ask(*contents: Any, **last: Any) -> list[Record]:
     return messages
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_families_learn_what_the_model_writes(name: str) -> None:
-    family = FAMILIES[name]
-    text = renderer(family)({"messages": family.messages}, ())
-    assert remove_marks(text) == family.text
-    assert learned_of(text) == family.learned
-    last = renderer(family, last_alone=True)({"messages": family.messages}, ())
-    assert learned_of(last) == family.learned[-1:]
+def test_families_learn_what_the_model_writes() -> None:
+    for name, family in FAMILIES.items():
+        text = renderer(family)({"messages": family.messages}, ())
+        assert (remove_marks(text), learned_of(text)) == (family.text, family.learned), name
+        last = renderer(family, last_alone=True)({"messages": family.messages}, ())
+        assert learned_of(last) == family.learned[-1:], name
 
 
 def test_turns_of_other_roles_are_learned_with_their_headers() -> None:
@@ -154,12 +152,8 @@ def test_people_cannot_write_special_tokens() -> None:
     assert learned_of(text) == ("The keeper.<|im_end|>",)
     parts = "{% for m in messages %}{% for p in m.content %}{{ p.text | trim }}{% endfor %}"
     parts += "{{ m.name }}{% endfor %}"
-    for pieces in (
-        ["a<|im_", "end|>"],
-        ["a<|im_ ", " end|>"],
-        ["a<", "|im_end|>"],
-        ["a<|im_end|>"],
-    ):
+    cut = ["a<|im_", "end|>"], ["a<|im_ ", " end|>"], ["a<", "|im_end|>"], ["a<|im_end|>"]
+    for pieces in cut:
         messages = [{"role": "user", "content": [{"text": piece} for piece in pieces]}]
         text = renderer(CHATML, parts, roles=["user"])({"messages": messages}, ())
         _, body = read_counts(text)
@@ -176,57 +170,48 @@ TEXT_CALL = {"name": "area", "arguments": '{"n": 3}'}
 TURNS = [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]
 
 
-@pytest.mark.parametrize(
-    ("record", "messages"),
-    [
-        ({"messages": MESSAGES, "conversations": None}, MESSAGES),
-        ({"conversations": TURNS}, ask("a", "b")),
-        ({"messages": TURNS}, ask("a", "b")),
-        ({"messages": None, "conversations": MESSAGES, "system": "Be brief."}, [SYSTEM, *MESSAGES]),
-        ({"messages": [SYSTEM, *MESSAGES], "system": "Other."}, [SYSTEM, *MESSAGES]),
-        ({"instruction": "Add.", "input": "1 2", "output": "3"}, ask("Add.\n\n1 2", "3")),
-        ({"instruction": "Add.", "input": "", "output": ""}, ask("Add.", "")),
-        ({"instruction": "Sort.", "output": "[1, 2]"}, ask("Sort.", "[1, 2]")),
-        ({"instruction": "[2, 1]", "output": "[1, 2]"}, ask("[2, 1]", "[1, 2]")),
-        (
-            {"instruction": "c", "output": "d", "history": [["a", "b"]], "system": "Be brief."},
-            [SYSTEM, *ask("a", "b", "c", "d")],
-        ),
-        ({"messages": json.dumps(ask("a"))}, ask("a")),
-        ({"messages": [json.dumps(ask("a")[0])]}, ask("a")),
-        ({"messages": ask("a", name=None, weight=1)}, ask("a")),
-        (
-            {"messages": ask("a", None, tool_calls=[{"function": TEXT_CALL}])},
-            [ask("a")[0], {"role": "assistant", "tool_calls": [{"function": CALL}]}],
-        ),
-        ({"messages": ask("a", tool_calls=json.dumps(CALLS))}, ask("a", tool_calls=CALLS)),
-        (
-            {"messages": ask("a", None, function_call=TEXT_CALL)},
-            ask("a", "", tool_calls=CALLS),
-        ),
-        (
-            {"conversations": [*TURNS, {"from": "function_call", "value": json.dumps(CALL)}]},
-            [*ask("a", "b"), ask("", "", tool_calls=CALLS)[1]],
-        ),
-        (
-            {"conversations": [*TURNS, {"from": "function_call", "value": "CALL"}]},
-            [*ask("a", "b"), ask("", "CALL")[1]],
-        ),
-        (
-            {"conversations": [*TURNS, {"from": "observation", "value": "9"}]},
-            [*ask("a", "b"), {"role": "tool", "content": "9"}],
-        ),
-        ({"messages": [{"role": "bard", "content": "b"}]}, ask("a", "b")[1:]),
-        (
-            {"instruction": ask("a", "b"), "output": ask("a", "b")[1:]},
-            ask("a", "b", "", "b")[:2] + ask("a", "b")[1:],
-        ),
-        ({"messages": [{"role": "pirate", "content": "b"}]}, [{"role": "pirate", "content": "b"}]),
-    ],
+FUNCTION_CALL = {"from": "function_call", "value": json.dumps(CALL)}
+FORMS: tuple[tuple[Record, list[Record]], ...] = (
+    ({"messages": MESSAGES, "conversations": None}, MESSAGES),
+    ({"conversations": TURNS}, ask("a", "b")),
+    ({"messages": TURNS}, ask("a", "b")),
+    ({"messages": None, "conversations": MESSAGES, "system": "Be brief."}, [SYSTEM, *MESSAGES]),
+    ({"messages": [SYSTEM, *MESSAGES], "system": "Other."}, [SYSTEM, *MESSAGES]),
+    ({"instruction": "Add.", "input": "1 2", "output": "3"}, ask("Add.\n\n1 2", "3")),
+    ({"instruction": "Add.", "input": "", "output": ""}, ask("Add.", "")),
+    ({"instruction": "[2, 1]", "output": "[1, 2]"}, ask("[2, 1]", "[1, 2]")),
+    (
+        {"instruction": "c", "output": "d", "history": [["a", "b"]], "system": "Be brief."},
+        [SYSTEM, *ask("a", "b", "c", "d")],
+    ),
+    ({"messages": json.dumps(ask("a"))}, ask("a")),
+    ({"messages": [json.dumps(ask("a")[0])]}, ask("a")),
+    ({"messages": ask("a", name=None, weight=1)}, ask("a")),
+    (
+        {"messages": ask("a", None, tool_calls=[{"function": TEXT_CALL}])},
+        [ask("a")[0], {"role": "assistant", "tool_calls": [{"function": CALL}]}],
+    ),
+    ({"messages": ask("a", tool_calls=json.dumps(CALLS))}, ask("a", tool_calls=CALLS)),
+    ({"messages": ask("a", None, function_call=TEXT_CALL)}, ask("a", "", tool_calls=CALLS)),
+    ({"conversations": [FUNCTION_CALL]}, ask("", "", tool_calls=CALLS)[1:]),
+    ({"conversations": [{"from": "function_call", "value": "CALL"}]}, ask("", "CALL")[1:]),
+    (
+        {"conversations": [{"from": "observation", "value": "9"}]},
+        [{"role": "tool", "content": "9"}],
+    ),
+    ({"messages": [{"role": "bard", "content": "b"}]}, ask("a", "b")[1:]),
+    (
+        {"instruction": ask("a", "b"), "output": ask("a", "c")[1:]},
+        [*ask("a", "b"), *ask("", "c")[1:]],
+    ),
+    ({"messages": [{"role": "pirate", "content": "b"}]}, [{"role": "pirate", "content": "b"}]),
 )
-def test_records_in_all_forms(record: Record, messages: list[Record]) -> None:
-    read = read_conversation(record, Layout(), {"tool_calls", "pirate"}.__contains__)
-    assert read.messages == messages
+
+
+def test_records_in_all_forms() -> None:
+    for record, messages in FORMS:
+        read = read_conversation(record, Layout(), {"tool_calls", "pirate"}.__contains__)
+        assert read.messages == messages, record
 
 
 def test_fields_of_other_names_and_tools() -> None:
@@ -248,21 +233,19 @@ def test_fields_of_other_names_and_tools() -> None:
         assert read_conversation(record, Layout(), str.isalpha).tools == tools
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
+def test_other_records_are_refused() -> None:
+    records: tuple[Record, ...] = (
         {}, {"messages": []}, {"messages": "no JSON"}, {"messages": ["a"]}, {"instruction": "a"},
         {"messages": [{"role": "user"}]}, {"messages": [{"content": "a"}]}, {"messages": 5},
         {"messages": [{"role": "user", "content": 5}]}, {"messages": [{"role": 5, "content": "a"}]},
         {"messages": MESSAGES, "tools": "no JSON"}, {"messages": MESSAGES, "tools": [1]},
         {"messages": MESSAGES, "chat_template_kwargs": [1]},
         {"instruction": "a", "output": "b", "history": ["c"]},
-    ],
-)  # fmt: skip
-def test_other_records_are_refused(record: Record) -> None:
-    with pytest.raises(RefusedRecordError) as error:
-        renderer()(record, ())
-    assert error.value.reason == "not-a-conversation"
+    )  # fmt: skip
+    for record in records:
+        with pytest.raises(RefusedRecordError) as error:
+            renderer()(record, ())
+        assert error.value.reason == "not-a-conversation", record
 
 
 def test_records_that_no_process_survives_are_rejects() -> None:
@@ -354,6 +337,11 @@ def test_few_fields_of_a_record_are_named() -> None:
     text = renderer()({"messages": MESSAGES}, [*names, "1f0e-8", "x" * 99])
     assert len(counts_of(text, "unread.")) == 32
     assert not any(name[0].isdigit() for name in counts_of(text, "unread."))
+    # Roles, too, and those that templates do not know.
+    messages = [*MESSAGES, {"role": "pirate", "content": "b"}, {"role": "1", "content": "c"}]
+    text = renderer()({"messages": messages}, ())
+    assert counts_of(text, "messages.") == {"assistant": 2, "pirate": 1, "user": 2}
+    assert counts_of(text, "unknown_roles.") == {"pirate": 1}
 
 
 def test_what_the_data_say_is_learned_is_learned() -> None:
@@ -460,8 +448,8 @@ def cut_row(row: dict[str, Any], mask: str) -> Pieces:
 
 
 @pytest.mark.parametrize("name", ["chatml", "llama-2", "llama-3", "vicuna", "tulu", "falcon", "yi"])
-@pytest.mark.parametrize("length", [96, 512])
-def test_rows_are_those_of_the_reference(tmp_path: Path, name: str, length: int) -> None:
+def test_rows_are_those_of_the_reference(tmp_path: Path, name: str) -> None:
+    length = 96 if name in {"chatml", "vicuna", "yi"} else 512
     family, records = FAMILIES[name], draw_conversations(60, seed=length)
     rows, counts, pieces = build_rows(tmp_path, family, records, 40, max_seq_length=length)
     fitting = [piece for piece in pieces if len(piece[0]) <= length]

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
@@ -19,6 +19,8 @@ from corpusmill.testing import SmallBuild, check_objective, small_text, small_to
 from corpusmill.testing.datasets import keyed_rows
 from corpusmill.tokenization.tokenizer_file import Vocabulary
 from tests.conftest import CHECKOUT
+from tests.tools.builders import SPECIAL, batch_of, build_pass
+from tests.tools.small_datasets import gpt_tokenizer
 
 OPTIONS: dict[str, ObjectiveOptions] = {
     "bert": BertOptions(max_seq_length=64, duplicates=2),
@@ -52,6 +54,23 @@ MIDDLES = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_objective_keeps_the_contract(name: str) -> None:
     check_objective(OPTIONS[name], small_tokenizer(*SENTINELS, *MIDDLES))
+
+
+def test_sentences_that_no_row_can_hold_are_counted() -> None:
+    corpus = {0: [[9] * 13, [9] * 15], 1: [[9]], 2: [[9] * 50]}
+    tokenizer = replace(gpt_tokenizer(), vocab_size=2000, special=replace(SPECIAL, eos_id=5))
+    for options in (
+        BertOptions(max_seq_length=16, mask="dynamic"),
+        BertOptions("sentence-order", 16, mask="dynamic"),
+        ErnieOptions(max_seq_length=16),
+        ElectraOptions(max_seq_length=16),
+    ):
+        objective, batch = options.bind(tokenizer), batch_of(corpus)
+        rows = build_pass(objective, corpus)
+        assert objective.count(batch, rows)["long_sentences"] == 2
+        # A batch may be a slice of a larger one.
+        rows = build_pass(objective, {2: corpus[2]})
+        assert objective.count(batch.slice(2, 1), rows)["long_sentences"] == 1
 
 
 # A change of these digests means that data sets which exist can no longer be built again as they
@@ -93,18 +112,13 @@ class MistakenOptions(GptOptions):
         return Mistaken(self, bound.special, bound.token_dtype, mistake=self.mistake)
 
 
-@pytest.mark.parametrize(
-    ("mistake", "part"),
-    [
+def test_an_author_is_told_which_part_is_mistaken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OBJECTIVES._loaded, "gpt", MistakenOptions)
+    for mistake, part in (
         ("raises", r"^`build` raises KeyError: 'texts'$"),
         ("no identity", "^the rows of `build` lack repeat, their identity$"),
         ("no rows", "^`build` returns no rows for the text"),
         ("twice", r"^`build` returns two rows that are \(.* \(document, repeat, index\)$"),
-    ],
-)
-def test_an_author_is_told_which_part_is_mistaken(
-    mistake: str, part: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(OBJECTIVES._loaded, "gpt", MistakenOptions)
-    with pytest.raises(AssertionError, match=part):
-        check_objective(MistakenOptions(mistake=mistake), small_tokenizer(*MIDDLES))
+    ):
+        with pytest.raises(AssertionError, match=part):
+            check_objective(MistakenOptions(mistake=mistake), small_tokenizer(*MIDDLES))

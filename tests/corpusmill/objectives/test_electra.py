@@ -1,14 +1,22 @@
-import dataclasses
+"""The objective electra, from documents to rows, and DeBERTa-v3's merged documents."""
 
-import numpy as np
+from dataclasses import astuple
+from itertools import chain
+from typing import Any
+
 import pyarrow as pa
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import IDENTITY_SCHEMA, arrow_schema
+from corpusmill.errors import UserError
+from corpusmill.layout.sorting import add_keys, keyed_schema, sort_rows
 from corpusmill.objectives.electra import ElectraOptions
 from tests.corpusmill.objectives.electra_examples import corpora, electra, kernel_packs, options
+from tests.corpusmill.objectives.reference_deberta import cut_corpus
 from tests.tools.builders import SPECIAL, Corpus, batch_of, build_pass, numbered_corpus, seeds
+from tests.tools.knobs import knobs
 
 
 def build(
@@ -16,24 +24,6 @@ def build(
 ) -> pa.RecordBatch:
     """Build one pass over a corpus."""
     return build_pass(electra(given_options), corpus, repeat, seed)
-
-
-# Options
-
-
-def test_the_defaults_are_the_originals() -> None:
-    assert dataclasses.asdict(ElectraOptions()) == {
-        "max_seq_length": 128,
-        "duplicates": 1,
-        "short_seq_prob": 0.05,
-        "single_segment_prob": 0.1,
-        "blanks_separate_docs": True,
-        "overflow": "drop",
-        "merge_documents": False,
-    }
-
-
-# Rows
 
 
 @given(corpora, options, seeds, st.integers(0, 3))
@@ -61,56 +51,8 @@ def test_rows_are_the_packs_with_special_tokens(
     assert built.drop_columns("spans").to_pylist() == expected
 
 
-@given(corpora, options, seeds, st.data())
-def test_finished_rows_ragged_and_padded(
-    corpus: Corpus, given_options: ElectraOptions, seed: int, data: st.DataObject
-) -> None:
-    objective, examples = electra(given_options), build(corpus, given_options, seed)
-    start = data.draw(st.integers(0, examples.num_rows - 1))
-    examples = examples.slice(start, data.draw(st.integers(1, examples.num_rows)))
-    plain, padded = (objective.finish(examples, padded) for padded in (False, True))
-    assert plain.schema == arrow_schema(objective.columns)
-    assert padded.schema == arrow_schema(objective.columns, padded=True)
-    rows = zip(examples.to_pylist(), plain.to_pylist(), padded.to_pylist(), strict=True)
-    for example, row, full in rows:
-        length, first = len(example["input_ids"]), example["first_length"] + 2
-        assert row["input_ids"] == example["input_ids"]
-        assert row["token_type_ids"] == [0] * first + [1] * (length - first)
-        filling = [0] * (given_options.max_seq_length - length)
-        assert full == {name: values + filling for name, values in row.items()}
-
-
-@given(corpora, options, seeds, st.data())
-def test_measures_are_those_of_the_rows(
-    corpus: Corpus, given_options: ElectraOptions, seed: int, data: st.DataObject
-) -> None:
-    objective, examples = electra(given_options), build(corpus, given_options, seed)
-    examples = examples.slice(data.draw(st.integers(0, examples.num_rows - 1)))
-    lengths, firsts, seconds = [], [], []
-    for row in objective.finish(examples, False).to_pylist():
-        lengths.append(len(row["input_ids"]))
-        seconds.append(max(0, sum(row["token_type_ids"]) - 1))
-        firsts.append(lengths[-1] - seconds[-1] - (3 if seconds[-1] else 2))
-    measured = objective.measure(examples)
-    assert {name: counts.tolist() for name, counts in measured.items()} == {
-        "length": np.bincount(lengths).tolist(),
-        "first_segment_length": np.bincount(firsts).tolist(),
-        "second_segment_length": np.bincount(seconds).tolist(),
-    }
-
-
-@given(corpora, options, seeds)
-def test_every_token_is_in_a_row_or_counted(
-    corpus: Corpus, given_options: ElectraOptions, seed: int
-) -> None:
-    objective, examples = electra(given_options), build(corpus, given_options, seed)
-    measured, counts = objective.measure(examples), objective.count(batch_of(corpus), examples)
-    lengths = [measured[f"{segment}_segment_length"] for segment in ("first", "second")]
-    written = sum(int(numbers @ np.arange(len(numbers))) for numbers in lengths)
-    tokens = sum(len(sentence) for document in corpus.values() for sentence in document)
-    assert written + counts["trimmed_tokens"] == tokens
-    if given_options.overflow == "keep":
-        assert written == tokens
+def test_the_defaults_are_the_originals() -> None:
+    assert astuple(ElectraOptions()) == (128, 1, 0.05, 0.1, True, "drop", False)
 
 
 def test_trimmed_tokens_are_counted_by_segment() -> None:
@@ -123,3 +65,56 @@ def test_trimmed_tokens_are_counted_by_segment() -> None:
         "trimmed_tokens.second_segment": 7,
         "long_sentences": 1,
     }
+
+
+# Pieces of 9 tokens, shuffled by 30.
+SMALL = {"merged_piece_tokens": 9, "shuffled_tokens": 30}
+lengths = st.integers(5, 40)
+batch_sizes = st.sampled_from([1, 2, 1000])
+
+
+def merged(length: int) -> ElectraOptions:
+    return ElectraOptions(max_seq_length=length, merge_documents=True)
+
+
+def shard_of(
+    corpus: Corpus, length: int, seed: int, batch_rows: int
+) -> tuple[list[list[int]], pa.RecordBatch]:
+    """Return the pieces of a shard in their order, and the rows that are made of them."""
+    objective = electra(merged(length))
+    keyed = add_keys(build_pass(objective, corpus, seed=seed), seed)
+    [sorted_rows] = sort_rows([keyed], 2**62)
+    pieces: list[list[int]] = sorted_rows.column("input_ids").to_pylist()
+    packed = list(objective.pack(iter(sort_rows([keyed], batch_rows))))
+    rows = pa.concat_batches(packed)
+    assert rows.schema == keyed_schema(objective.built_columns)
+    return pieces, rows
+
+
+@given(corpora, lengths, seeds, batch_sizes, st.sampled_from([{}, SMALL]))
+@settings(deadline=None)
+def test_rows_are_those_of_the_reference(
+    corpus: Corpus, length: int, seed: int, batch_rows: int, values: dict[str, int]
+) -> None:
+    """The corpus numbers its tokens, so that a row shows where it stood before the shuffle."""
+    with knobs(**values):
+        pieces, rows = shard_of(corpus, length, seed, batch_rows)
+    ids = rows.column("input_ids").to_pylist()
+    assert all((row[0], row[-1]) == (SPECIAL.cls_id, SPECIAL.sep_id) for row in ids)
+    places = {token: place for place, token in enumerate(chain(*pieces))}
+    ours = sorted((row[1:-1] for row in ids), key=lambda row: places[row[0]])
+    assert ours == list(cut_corpus(pieces, length))
+
+
+def test_rows_are_shuffled() -> None:
+    _, rows = shard_of(numbered_corpus([[500]]), 12, 1, 1000)
+    firsts = [row[1] for row in rows.column("input_ids").to_pylist()]
+    assert firsts != sorted(firsts)
+
+
+@pytest.mark.parametrize(
+    "other", [{"short_seq_prob": 0.1}, {"single_segment_prob": 1.0}, {"overflow": "keep"}]
+)
+def test_options_without_effect_are_refused(other: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="it does not go with --merge-documents"):
+        ElectraOptions(merge_documents=True, **other)

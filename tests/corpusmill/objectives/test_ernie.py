@@ -1,17 +1,24 @@
-from typing import Any, Literal
+"""The objective ernie, from documents to rows."""
+
+import gzip
+import io
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import arrow_schema
+from corpusmill.arrays.columns import Column
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.formats.shard_formats import resolve
+from corpusmill.formats.shard_formats import FORMATS, resolve
 from corpusmill.objectives.ernie import mask_sequences
 from corpusmill.objectives.masking.tokens import row_keys
-from corpusmill.objectives.masking.words import count_words
+from corpusmill.objectives.masking.words import count_words, label_words
+from tests.conftest import CHECKOUT
 from tests.corpusmill.objectives import bert_examples
 from tests.corpusmill.objectives.bert_examples import unmask
 from tests.corpusmill.objectives.ernie_examples import (
@@ -19,17 +26,14 @@ from tests.corpusmill.objectives.ernie_examples import (
     build,
     continues_word,
     ernie,
-    marked,
 )
 from tests.tools.builders import (
     SPECIAL,
     Corpus,
-    assert_measured,
-    build_pass,
     corpora,
     numbered_corpus,
-    pool_of,
 )
+from tests.tools.lazily import LazyModule
 
 CORPUS = numbered_corpus([[3, 9, 1], [17], [5, 40, 2, 8], [1, 1, 1], [12, 12]])
 
@@ -89,28 +93,6 @@ def test_static_masks_are_the_kernels(corpus: Corpus, share: float, repeat: int)
     assert static.column("seg_labels") == plain.column("seg_labels")
 
 
-@given(corpora, st.data())
-def test_a_document_gives_the_same_examples_in_any_batch(
-    corpus: Corpus, data: st.DataObject
-) -> None:
-    one = data.draw(st.sampled_from(sorted(corpus)))
-    travelling = marked(corpus)
-    objective = ernie(max_seq_length=40, mask="static", mask_word_prob=0.5)
-    whole = build_pass(objective, travelling, 2, 7)
-    alone = build_pass(objective, {one: travelling[one]}, 2, 7, pool_of(travelling))
-    assert [row for row in whole.to_pylist() if row["document"] == one] == alone.to_pylist()
-
-
-@pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("mode", ["dynamic", "static"])
-def test_what_is_measured_is_what_the_rows_tell(mode: str, padded: bool) -> None:
-    objective = ernie(max_seq_length=40, mask=mode)
-    rows = build(CORPUS, max_seq_length=40, mask=mode).slice(3)
-    finished = objective.finish(rows, padded)
-    assert finished.schema == arrow_schema(objective.columns, padded)
-    assert ("predictions" in assert_measured(objective, rows, finished)) == (mode == "static")
-
-
 def test_words_are_counted_by_their_first_tokens() -> None:
     labels = np.array([-1, 0, 1, 1, -1, 0, -1, -1, -1, -1, -1, 0, 0, -1, 0, 1, -1], np.int8)
     assert count_words(labels, np.array([0, 7, 10, 17], np.int32)).tolist() == [2, 0, 3]
@@ -125,22 +107,6 @@ def test_special_tokens_that_are_written_in_the_text_are_in_no_word() -> None:
             assert row["seg_labels"][:9] == [-1, 0, -1, 0, -1, 0, 1, 1, -1]
 
 
-def test_padding_is_no_word() -> None:
-    objective = ernie(max_seq_length=40)
-    built = build({0: [[10, 11]], 1: [[12]]}, max_seq_length=40)
-    row = objective.finish(built, True).to_pylist()[0]
-    length = row["input_ids"].index(SPECIAL.sep_id, 4) + 1
-    assert row["input_ids"][length:] == [SPECIAL.pad_id] * (40 - length)
-    assert row["seg_labels"][length:] == [-1] * (40 - length)
-
-
-@pytest.mark.parametrize("output_format", ["parquet", "tfrecord"])
-@pytest.mark.parametrize("mode", ["dynamic", "static"])
-def test_rows_may_be_padded(mode: str, output_format: Literal["parquet", "tfrecord"]) -> None:
-    options = OutputOptions(output_format, padding="max_length")
-    assert resolve(options, ernie(mask=mode).columns).is_padded
-
-
 def test_columns_take_the_smallest_types_and_an_unmasked_set_has_no_masks() -> None:
     plain = {column.name: column for column in ernie().columns}
     assert list(plain) == ["input_ids", "token_type_ids", "seg_labels", "next_sentence_label"]
@@ -148,3 +114,77 @@ def test_columns_take_the_smallest_types_and_an_unmasked_set_has_no_masks() -> N
     assert static["masked_lm_positions"].dtype == "int16"
     assert static["masked_lm_positions"].width == 509  # without a cap
     assert [column.pad for column in static.values()] == [0, 0, -1, 0, 0, 0]
+
+
+stats = LazyModule("scipy.stats")
+
+LINES = CHECKOUT.parent / "shared" / "data" / "ernie" / "demo_valid_set.gz"
+CLS, SEP, MASK, LARGEST_VOCABULARY = 1, 2, 3, 18000
+COLUMNS = (
+    Column("input_ids", "int32", "", 512, 0),
+    Column("token_type_ids", "int8", "", 512, 0),
+    Column("seg_labels", "int8", "", 512, -1),
+    Column("next_sentence_label", "int8", ""),
+)
+OPTIONS = resolve(OutputOptions("ernie-text"), COLUMNS)
+OF = FORMATS["ernie-text"]
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of the sequences."""
+    if LINES.exists():
+        return LINES
+    path = tmp_path_factory.mktemp("ernie") / "lines.gz"
+    rng = np.random.default_rng(0)
+    with gzip.open(path, "wt") as stream:
+        stream.writelines(make_line(rng) for _ in range(1000))
+    return path
+
+
+def make_line(rng: np.random.Generator) -> str:
+    """A pair of segments, of words of one token or more."""
+    first, second = rng.integers(1, 250, 2)
+    ids = [
+        CLS,
+        *rng.integers(4, LARGEST_VOCABULARY, first),
+        SEP,
+        *rng.integers(4, LARGEST_VOCABULARY, second),
+        SEP,
+    ]
+    words = [
+        label
+        for size in (first, second)
+        for label in (0, *(rng.random(size - 1) < 0.4).astype(int), -1)
+    ]
+    types = [0] * (first + 2) + [1] * (second + 1)
+    fields = (ids, types, range(len(ids)), [-1, *words])
+    parts = [" ".join(map(str, field)) for field in fields]
+    return ";".join([*parts, str(rng.integers(2))]) + "\n"
+
+
+@pytest.fixture(scope="module")
+def rows(lines: Path) -> pa.RecordBatch:
+    """Return all sequences in one batch."""
+    with lines.open("rb") as stream:
+        return pa.concat_batches(list(OF.read([stream], COLUMNS, OPTIONS, 1000)))
+
+
+def test_every_line_is_read_and_written_as_it_was(lines: Path, rows: pa.RecordBatch) -> None:
+    sink = io.BytesIO()
+    writer = OF.open_writer([sink], COLUMNS, OPTIONS)
+    writer.write(rows)
+    writer.close()
+    expected = gzip.decompress(lines.read_bytes())
+    assert rows.num_rows == expected.count(b"\n")
+    assert gzip.decompress(sink.getvalue()) == expected
+
+
+def test_their_words_are_labelled_as_ours_are(rows: pa.RecordBatch) -> None:
+    input_ids, offsets = ragged.from_arrow(rows.column("input_ids"))
+    expected, _ = ragged.from_arrow(rows.column("seg_labels"))
+    in_words = np.ones(LARGEST_VOCABULARY, np.bool_)
+    in_words[[CLS, SEP]] = False
+    continues = (expected == 1).astype(np.uint8)
+    labels = label_words(input_ids, continues, offsets.astype(np.int64), in_words, False)
+    np.testing.assert_array_equal(labels, expected)

@@ -10,19 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.arrays.columns import ANY_LENGTH, IDENTITY_SCHEMA, NO_PAD
+from corpusmill.arrays.columns import IDENTITY_SCHEMA, NO_PAD
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema, sort_rows
 from corpusmill.objectives.examples.packing import cumulate
 from corpusmill.objectives.gpt import Gpt, GptOptions
-from corpusmill.objectives.objective import Repeat
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, TokenizerFile
 from tests.corpusmill.objectives import reference_gpt
 from tests.tools.builders import (
     Corpus,
-    assert_measured,
     batch_of,
     build_pass,
     corpora,
@@ -34,14 +32,6 @@ END, PAD = 7, 0
 SPECIAL = SpecialTokens(
     cls_id=None, sep_id=None, mask_id=None, pad_id=PAD, unk_id=None, all_ids=(PAD, END), eos_id=END
 )
-MODES: list[dict[str, Any]] = [
-    {"mode": "stream"},
-    {"mode": "windows", "max_seq_length": 8, "overlap": 3},
-    {"mode": "windows", "max_seq_length": 8, "end_of_text": True},
-    {"mode": "pack", "max_seq_length": 16},
-    {"mode": "pack", "max_seq_length": 16, "end_of_text": False},
-]
-any_mode = pytest.mark.parametrize("options", MODES, ids=str)
 
 
 def objective(**options: Any) -> Gpt:
@@ -120,48 +110,19 @@ def test_a_row_is_packed_in_the_order_of_the_shard() -> None:
     assert row == [token for tokens in keyed.column("input_ids").to_pylist() for token in tokens]
 
 
-@any_mode
-@given(corpora, st.integers(1, 9), st.data())
-def test_rows_do_not_depend_on_batches(
-    options: dict[str, Any], corpus: Corpus, cut: int, data: st.DataObject
-) -> None:
-    gpt = objective(**options)
-    assert finish(gpt, corpus, cut) == finish(gpt, corpus)
-    border = data.draw(st.integers(0, len(corpus)))
-    whole = batch_of(corpus)
-    parts = [whole.slice(0, border), whole.slice(border)]
-    built = [gpt.build(part, Repeat(0, None, np.zeros(0, np.uint8), 1)) for part in parts]
-    assert pa.concat_batches(built).equals(build_pass(gpt, corpus))
-
-
-@pytest.mark.parametrize(("packed_tokens", "most_packed_tokens"), [(64, 64), (64, 1), (2, 64)])
-def test_a_long_shard_is_packed_in_windows(packed_tokens: int, most_packed_tokens: int) -> None:
+def test_a_long_shard_is_packed_in_windows() -> None:
     """Windows of 64 tokens do not depend on batches."""
     gpt = objective(mode="pack", max_seq_length=16)
     corpus = numbered_corpus([[1 + document * 7 % 23] for document in range(60)])
-    with knobs(packed_tokens=packed_tokens, most_packed_tokens=most_packed_tokens):
-        written = finish(gpt, corpus, 7)
-        assert written == finish(gpt, corpus, 1000)
+    for tokens, most_tokens in ((64, 64), (64, 1), (2, 64)):
+        with knobs(packed_tokens=tokens, most_packed_tokens=most_tokens):
+            written = finish(gpt, corpus, 7)
+            assert written == finish(gpt, corpus, 1000)
     keyed = pa.concat_batches(sort_rows([add_keys(build_pass(gpt, corpus), 1)], 1000))
     windows = list(cut_into_groups([keyed], "input_ids", 64, 64))
     assert len(windows) > 5
     expected = [pa.concat_batches(gpt.pack(iter([window]))) for window in windows]
     assert written == gpt.finish(pa.concat_batches(expected), padded=False)
-
-
-@any_mode
-@pytest.mark.parametrize("padded", [False, True])
-def test_written_rows_measure_as_built_ones(options: dict[str, Any], padded: bool) -> None:
-    gpt = objective(**options)
-    corpus = numbered_corpus([[1 + document * 7 % 23] for document in range(40)])
-    if padded and gpt.columns[0].width == ANY_LENGTH:
-        return
-    keyed = add_keys(build_pass(gpt, corpus), 1)
-    packed = pa.concat_batches(gpt.pack(iter([keyed])))
-    measured = assert_measured(gpt, packed, gpt.finish(packed, padded))
-    if "pieces" in measured:
-        pieces = measured["pieces"]
-        assert pieces @ np.arange(len(pieces)) == keyed.num_rows
 
 
 def test_padded_packs_fill_the_rows_and_the_marks() -> None:
@@ -177,26 +138,18 @@ def test_cumulate_marks_each_row_from_zero() -> None:
     assert offsets.tolist() == [0, 3, 4, 6]
 
 
-@pytest.mark.parametrize(
-    ("special", "pad"),
-    [
-        (SPECIAL, PAD),
-        # A row that ends with the end-of-text token would look like a padded one.
-        (SpecialTokens(None, None, None, END, None, (END,), END), NO_PAD),
-        (SpecialTokens(None, None, None, None, None, (END,), END), NO_PAD),
-    ],
-)
-def test_rows_are_filled_with_a_token_of_its_own(special: SpecialTokens, pad: int) -> None:
-    [column] = Gpt(GptOptions(mode="windows"), special, "int16").columns
-    assert column.pad == pad
-    if pad == NO_PAD:
+def test_rows_are_filled_with_a_token_of_its_own() -> None:
+    """A row that ends with the end-of-text token would look like a padded one."""
+    assert objective(mode="windows").columns[0].pad == PAD
+    padded = OutputOptions(padding="max_length")
+    for pad in (END, None):
+        special = SpecialTokens(None, None, None, pad, None, (END,), END)
+        [column] = Gpt(GptOptions(mode="windows"), special, "int16").columns
+        assert column.pad == NO_PAD
         with pytest.raises(UserError, match="no padding token to fill input_ids with"):
-            resolve(OutputOptions(padding="max_length"), (column,))
-
-
-def test_a_stream_is_not_padded() -> None:
+            resolve(padded, (column,))
     with pytest.raises(UserError, match="rows of input_ids have no maximum length"):
-        resolve(OutputOptions(padding="max_length"), objective(mode="stream").columns)
+        resolve(padded, objective(mode="stream").columns)
 
 
 def test_a_tokenizer_without_an_end_of_text_is_refused_where_documents_end(

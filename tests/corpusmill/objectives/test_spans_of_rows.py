@@ -1,6 +1,6 @@
 """Every row of every objective is made of the tokens that its spans name."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -180,26 +180,6 @@ def test_a_row_is_made_of_its_spans(
 ) -> None:
     own = renumber(corpus, BIG, 0)
     check(name, own, {**others, **own} if is_shared else others, seed, batch_rows)
-
-
-# A token, tokens, a sentence, two, long ones, short ones, many.
-SHORT_AND_LONG: list[Sequence[Sequence[int]]] = [
-    [[1]], [[1], [1], [1]], [[40]], [[40], [1]], [[30, 30, 30]], [[1] * 50], [[3, 9, 2]] * 9,
-]  # fmt: skip
-
-
-@any_way
-def test_short_and_long_documents(name: str) -> None:
-    for seed, lengths in enumerate(SHORT_AND_LONG):
-        corpus = renumber(numbered_corpus(lengths), BIG, 0)
-        check(name, corpus, corpus, seed)
-
-
-@any_way
-def test_spans_are_built_and_not_written(name: str) -> None:
-    objective = bind(WAYS[name])
-    assert objective.built_columns[-1] == SPANS
-    assert SPANS not in objective.columns
 
 
 @pytest.mark.parametrize("name", ["next sentence, google", "sentence order, google", "ernie"])

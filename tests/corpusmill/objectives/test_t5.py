@@ -1,7 +1,10 @@
-"""The objective t5, from documents to written rows."""
+"""The objective t5, from documents to written rows, which have the distribution of the program."""
 
-from collections.abc import Sequence
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,24 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import NO_PAD, Role
-from corpusmill.dataset.manifest_entries import recount
 from corpusmill.dataset.manifest_json import check_columns
 from corpusmill.errors import UserError
-from corpusmill.objectives.denoising import Denoiser, SpanCorrupter, count_noise, fit_tokens
-from corpusmill.objectives.objective import Repeat
-from corpusmill.objectives.t5 import T5Options
+from corpusmill.layout.sorting import add_keys, keyed_schema, sort_rows
+from corpusmill.objectives.denoising import Denoiser, SpanCorrupter, count_noise
+from corpusmill.objectives.t5 import T5, T5Options
+from corpusmill.tokenization.tokenizer_file import SpecialTokens, TokenizerFile
 from tests.corpusmill.objectives import reference_t5
-from tests.corpusmill.objectives.t5_examples import (
-    END,
-    MODES,
-    PAD,
-    SENTINELS,
-    finish,
-    objective,
-    pack,
-    texts,
-    tokenizer,
-)
 from tests.tools.builders import (
     Corpus,
     batch_of,
@@ -37,7 +29,58 @@ from tests.tools.builders import (
     numbered_corpus,
     offsets_of,
 )
+from tests.tools.distributions import arrays_of, assert_same_distributions, assert_uniform
 from tests.tools.knobs import knobs
+
+PAD, END = 0, 1
+# In no order, and among the ids of text.
+MODES = {"mode_r": 32_710, "mode_s": 32_712, "mode_x": 32_711}
+SENTINELS = (*range(9, 1, -1), *range(32_700, 32_100, -1))
+
+
+def tokenizer(sentinels: int = len(SENTINELS), pad: int = PAD) -> TokenizerFile:
+    """Return a tokenizer of 32,767 ids of which nothing but the special tokens is known."""
+    known = {f"sentinel_{i}": token for i, token in enumerate(SENTINELS[:sentinels])} | MODES
+    ids = {pad, END, *known.values()}
+    special = SpecialTokens(
+        None, None, None, pad, None, tuple(sorted(ids)), END, tuple(known.items())
+    )
+    return TokenizerFile("t5.json", "{}", 32_767, special, "")
+
+
+def objective(**options: Any) -> T5:
+    return T5Options(**options).bind(tokenizer())
+
+
+def finish(
+    t5: T5,
+    corpus: Corpus,
+    cut: int = 2**62,
+    padded: bool = False,
+    seed: int = 1,
+) -> pa.RecordBatch:
+    """Return the rows of one shard as they are written, built `cut` rows at a time."""
+    packed = pack(t5, corpus, cut, seed)
+    return t5.finish(packed, padded)
+
+
+def pack(t5: T5, corpus: Corpus, cut: int = 2**62, seed: int = 1) -> pa.RecordBatch:
+    """Return the rows of one shard before they are finished."""
+    keyed = add_keys(build_pass(t5, corpus, seed=seed), seed)
+    assert keyed.schema == keyed_schema(t5.built_columns)
+    groups = t5.pack(iter(sort_rows([keyed], cut)))
+    packed = pa.concat_batches([*groups, keyed.slice(0, 0)])
+    assert packed.schema == keyed_schema(t5.built_columns)
+    return packed
+
+
+def texts(corpus: Corpus) -> Mapping[int, list[int]]:
+    """Return the tokens of each document."""
+    return {
+        document: [token for sentence in sentences for token in sentence]
+        for document, sentences in corpus.items()
+    }
+
 
 SMALL: list[dict[str, Any]] = [
     {"max_seq_length": 12},
@@ -61,28 +104,20 @@ def rows_of(corpus: Corpus, **options: Any) -> list[list[int]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("inputs", "density", "span", "tokens", "targets", "spans"),
-    [
-        (512, 0.15, 3.0, 568, 114, 28),
-        (1024, 0.15, 3.0, 1137, 229, 57),
-        (128, 0.15, 3.0, 141, 29, 7),
-        (512, 0.15, 8.0, 588, 100, 11),
-        (512, 0.5, 3.0, 766, 512, 128),
-        (512, 0.5, 64.0, 1006, 512, 8),
-    ],
-)
-def test_rows_fill_inputs_of_t5s_lengths(
-    inputs: int, density: float, span: float, tokens: int, targets: int, spans: int
-) -> None:
-    options = T5Options(max_seq_length=inputs, noise_density=density, mean_noise_span_length=span)
-    assert (tokens, targets) == reference_t5.lengths(inputs, density, span)
-    assert (options.row_tokens, options.num_sentinels) == ((tokens,), spans)
-    ids, labels = options.bind(tokenizer()).columns
-    assert (ids.name, ids.width, ids.feature) == ("input_ids", inputs, "inputs")
-    assert (labels.name, labels.width, labels.feature) == ("labels", targets, "targets")
-    assert (ids.role, labels.role) == (Role.TOKEN_IDS, Role.TARGET_IDS)
-    check_columns((ids, labels), 32_767)
+def test_rows_fill_inputs_of_t5s_lengths() -> None:
+    for inputs, density, span, tokens, targets, spans in (
+        (512, 0.15, 3.0, 568, 114, 28), (1024, 0.15, 3.0, 1137, 229, 57),
+        (128, 0.15, 3.0, 141, 29, 7), (512, 0.15, 8.0, 588, 100, 11),
+        (512, 0.5, 3.0, 766, 512, 128), (512, 0.5, 64.0, 1006, 512, 8),
+    ):  # fmt: skip
+        options = T5Options(inputs, noise_density=density, mean_noise_span_length=span)
+        assert (tokens, targets) == reference_t5.lengths(inputs, density, span)
+        assert (options.row_tokens, options.num_sentinels) == ((tokens,), spans)
+        ids, labels = options.bind(tokenizer()).columns
+        assert (ids.name, ids.width, ids.feature) == ("input_ids", inputs, "inputs")
+        assert (labels.name, labels.width, labels.feature) == ("labels", targets, "targets")
+        assert (ids.role, labels.role) == (Role.TOKEN_IDS, Role.TARGET_IDS)
+        check_columns((ids, labels), 32_767)
 
 
 @pytest.mark.parametrize(("inputs", "sentinels"), [(512, 127), (404, 100), (64, 15)])
@@ -159,19 +194,6 @@ def test_noise_is_counted_in_single_precision() -> None:
     assert np.array_equal(counted, expected)
 
 
-@given(st.integers(3, 3000), st.floats(0.01, 0.9), st.floats(1, 100), st.data())
-def test_no_row_exceeds_the_widths(
-    inputs: int, density: float, span: float, data: st.DataObject
-) -> None:
-    longest = fit_tokens(inputs, density, span)
-    corrupter = SpanCorrupter((Denoiser(density, span),), (longest,), SENTINELS * 9, END)
-    assert corrupter.longest_input <= inputs
-    length = data.draw(st.integers(0, longest))
-    rows = corrupter.corrupt(np.zeros(length, np.int32), *_whole(length))
-    assert rows.input_offsets[1] <= corrupter.longest_input
-    assert rows.target_offsets[1] <= corrupter.longest_target
-
-
 def _whole(*lengths: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return bounds, kinds and keys of rows one after the other."""
     offsets = offsets_of(lengths)
@@ -214,9 +236,9 @@ def test_a_row_of_one_token_keeps_it() -> None:
     assert made.target_ids.tolist() == [7, END, 7, END]
 
 
-@pytest.mark.parametrize(
-    ("bounds", "kinds", "keys", "message"),
-    [
+def test_rows_that_do_not_fit_are_refused() -> None:
+    corrupter = SpanCorrupter((Denoiser(0.5, 2.0),), (4,), (7,), END)
+    table: tuple[tuple[list[list[int]], list[int], list[int], str], ...] = (
         ([[0, 9]], [0], [1], "lie in the tokens"),
         ([[-1, 3]], [0], [1], "lie in the tokens"),
         ([[3, 2]], [0], [1], "lie in the tokens"),
@@ -225,15 +247,11 @@ def test_a_row_of_one_token_keeps_it() -> None:
         ([[0, 8]], [0], [1], "more spans"),
         ([[0, 2]], [0], [], "as many as rows"),
         ([[0, 2]], [], [1], "as many as rows"),
-    ],
-)
-def test_rows_that_do_not_fit_are_refused(
-    bounds: list[list[int]], kinds: list[int], keys: list[int], message: str
-) -> None:
-    corrupter = SpanCorrupter((Denoiser(0.5, 2.0),), (4,), (7,), END)
-    arrays = np.array(bounds, np.int64), np.array(kinds, np.int64), np.array(keys, np.uint64)
-    with pytest.raises(ValueError, match=message):
-        corrupter.corrupt(np.arange(8, dtype=np.int16), *arrays)
+    )
+    for bounds, kinds, keys, message in table:
+        arrays = np.array(bounds, np.int64), np.array(kinds, np.int64), np.array(keys, np.uint64)
+        with pytest.raises(ValueError, match=message):
+            corrupter.corrupt(np.arange(8, dtype=np.int16), *arrays)
 
 
 @any_options
@@ -274,43 +292,17 @@ def test_128_documents_are_joined() -> None:
     assert sorted(rows) == sorted(texts(corpus).values())
 
 
-@any_options
-@given(corpora, st.integers(1, 9), st.data())
-def test_rows_do_not_depend_on_batches(
-    options: dict[str, Any], corpus: Corpus, cut: int, data: st.DataObject
-) -> None:
-    t5 = objective(**options)
-    assert finish(t5, corpus, cut) == finish(t5, corpus)
-    border = data.draw(st.integers(0, len(corpus)))
-    whole = batch_of(corpus)
-    parts = [whole.slice(0, border), whole.slice(border)]
-    built = [t5.build(part, Repeat(0, None, np.zeros(0, np.uint8), 1)) for part in parts]
-    assert pa.concat_batches(built).equals(build_pass(t5, corpus))
-
-
-@pytest.mark.parametrize("cut", [1, 100, 10_000])
-def test_a_long_shard_is_cut_a_part_at_a_time(cut: int) -> None:
+def test_a_long_shard_is_cut_a_part_at_a_time() -> None:
     """Parts are whole groups of documents, and do not depend on batches."""
     corpus = numbered_corpus([[1 + number % 9] for number in range(1000)])
     t5 = objective(max_seq_length=40)
-    with knobs(shuffled_tokens=1000):
-        assert len(list(t5.pack(iter([pack(t5, corpus)])))) == 1
-        parts = finish(t5, corpus, cut)
-    whole = finish(t5, corpus)
-    assert parts != whole
-    assert sorted(map(str, parts.to_pylist())) == sorted(map(str, whole.to_pylist()))
-
-
-@any_options
-@pytest.mark.parametrize("padded", [False, True])
-def test_written_rows_are_as_they_were_measured(options: dict[str, Any], padded: bool) -> None:
-    corpus = numbered_corpus([[20, 9], [1], [30], [2, 2]])
-    t5 = objective(**options)
-    packed = pack(t5, corpus)
-    measured = {name: counts.tolist() for name, counts in t5.measure(packed).items()}
-    assert sum(measured.pop("documents")) == sum(measured.pop("pieces")) == packed.num_rows
-    counted = recount(t5.finish(packed, padded), t5.columns)
-    assert measured == {name: counts.tolist() for name, counts in counted.items()}
+    whole = sorted(map(str, finish(t5, corpus).to_pylist()))
+    for cut in (1, 100, 10_000):
+        with knobs(shuffled_tokens=1000):
+            assert len(list(t5.pack(iter([pack(t5, corpus)])))) == 1
+            parts = [*map(str, finish(t5, corpus, cut).to_pylist())]
+        assert parts != [*map(str, finish(t5, corpus).to_pylist())]
+        assert sorted(parts) == whole
 
 
 @knobs(merged_piece_tokens=20)
@@ -362,14 +354,149 @@ def test_a_pad_that_ends_texts_fills_no_rows() -> None:
     assert {column.pad for column in T5Options().bind(tokenizer(pad=END)).columns} == {NO_PAD}
 
 
+def test_too_few_sentinels_are_refused() -> None:
+    for sentinels, message in (
+        (27, "--tokenizer t5.json.*up to 28 spans.*lacks <extra_id_27>.*train one"),
+        (0, "<extra_id_0> to <extra_id_27>, it lacks <extra_id_0>.*smaller --max-seq-length"),
+    ):
+        with pytest.raises(UserError, match=message):
+            T5Options().bind(tokenizer(sentinels))
+
+
+ROWS = 800
+
+
+def our_masks(length: int, density: float, span: float) -> list[tuple[bool, ...]]:
+    """Return which tokens are noise in each of many rows."""
+    token_ids = np.tile(np.arange(1000, 1000 + length, dtype=np.int16), ROWS)
+    offsets = offsets_of([length] * ROWS)
+    corrupter = SpanCorrupter((Denoiser(density, span),), (length,), SENTINELS, END)
+    keys = np.arange(ROWS, dtype=np.uint64)
+    bounds, kinds = np.column_stack([offsets[:-1], offsets[1:]]), np.zeros(ROWS, np.int64)
+    made = corrupter.corrupt(token_ids, bounds, kinds, keys)
+    rows = np.split(made.input_ids, made.input_offsets[1:-1])
+    return [tuple(~np.isin(np.arange(1000, 1000 + length), row)) for row in rows]
+
+
+def properties(mask: tuple[bool, ...]) -> Mapping[str, int]:
+    """Describe where the noise of a row lies."""
+    changes = [place for place, (one, other) in enumerate(pairwise(mask)) if one != other]
+    sizes = np.diff([-1, *changes, len(mask) - 1]).tolist()
+    return {
+        "spans": len(sizes) // 2,
+        "text at first": sizes[0],
+        "first span": sizes[1] if len(sizes) > 1 else 0,
+        "last span": sizes[-1],
+        "longest span": max(sizes[1::2], default=0),
+        "noise": sum(mask),
+        "noise in the first half": sum(mask[: len(mask) // 2]),
+        "noise in the middle": mask[len(mask) // 2],
+    }
+
+
 @pytest.mark.parametrize(
-    ("sentinels", "parts"),
+    ("denoisers", "table", "kind"),
     [
-        (27, ["--tokenizer t5.json", "up to 28 spans", "lacks <extra_id_27>", "train one"]),
-        (0, ["<extra_id_0> to <extra_id_27>, it lacks <extra_id_0>", "smaller --max-seq-length"]),
+        *(("ul2", reference_t5.UL2, kind) for kind in range(7)),
+        ("ul2-program", reference_t5.UL2_PROGRAM, 2),
     ],
 )
-def test_too_few_sentinels_are_refused(sentinels: int, parts: Sequence[str]) -> None:
-    with pytest.raises(UserError) as refused:
-        T5Options().bind(tokenizer(sentinels))
-    assert all(part in str(refused.value) for part in parts)
+def test_noise_of_ul2_is_distributed_as_in_the_reference(
+    denoisers: Any, table: Sequence[tuple[float | None, float, str]], kind: int
+) -> None:
+    span, density, mode = table[kind]
+    options = T5Options(denoisers=denoisers, max_seq_length=64)
+    length, draws = options.row_tokens[kind], random.Random(9)  # noqa: S311
+    ours = our_masks(length, *options.mixture[kind].denoiser)
+    theirs = (
+        tuple(
+            reference_t5.draw_mask(length, density, span, draws)
+            if span
+            else reference_t5.draw_prefix_mask(length, density, draws)
+        )
+        for _ in range(ROWS)
+    )
+    both = [arrays_of(map(properties, masks)) for masks in (ours, theirs)]
+    assert_same_distributions(both[0], both[1], f"{mode}, spans of {span}")
+
+
+def test_all_denoisers_are_equally_likely() -> None:
+    corpus = numbered_corpus([[30_000]])
+    rows = finish(objective(denoisers="ul2", max_seq_length=16), corpus)
+    assert_uniform(np.bincount(rows.column("denoiser").to_numpy()), "denoisers")
+
+
+@pytest.mark.parametrize(
+    ("length", "density", "span"),
+    [(568, 0.15, 3.0), (190, 0.15, 3.0), (141, 0.5, 3.0), (101, 0.5, 1.0), (7, 0.15, 3.0)],
+)
+def test_noise_is_distributed_as_in_the_reference(length: int, density: float, span: float) -> None:
+    draws = random.Random(5)  # noqa: S311
+    theirs = (tuple(reference_t5.draw_mask(length, density, span, draws)) for _ in range(ROWS))
+    ours = arrays_of(map(properties, our_masks(length, density, span)))
+    assert_same_distributions(ours, arrays_of(map(properties, theirs)), f"{length} tokens")
+
+
+@pytest.mark.parametrize(
+    ("length", "density", "span", "masks"),
+    [(12, 0.5, 2.0, 10 * 10), (10, 0.3, 1.5, 2 * 6), (6, 0.5, 1.0, 1), (2, 0.5, 3.0, 1)],
+)
+def test_all_masks_are_equally_likely(length: int, density: float, span: float, masks: int) -> None:
+    counts = Counter(our_masks(length, density, span))
+    assert len(counts) == masks
+    if masks > 1:
+        assert_uniform(np.array(list(counts.values())), f"masks of {length} tokens")
+
+
+# Documents of one to 80 tokens, of which each is longer or shorter than a row.
+CORPUS = numbered_corpus([[1 + 7 * number % 80] for number in range(300)])
+TEXTS = texts(CORPUS)
+DOCUMENT = {token: name for name, text in TEXTS.items() for token in text}
+CUT = T5Options(max_seq_length=30, mask="dynamic")
+
+
+def described(rows: list[list[int]]) -> Iterator[Mapping[str, int]]:
+    """Describe which stretches of which documents stand in rows."""
+    firsts = {text[0] for text in TEXTS.values()}
+    lasts = {text[-1] for text in TEXTS.values()}
+    for row in rows:
+        owners = list(dict.fromkeys(DOCUMENT[token] for token in row))
+        yield {
+            "length": len(row),
+            "documents": len(owners),
+            "begins a document": row[0] in firsts,
+            "ends a document": row[-1] in lasts,
+            "first document": owners[0] // 30,
+            "place in the document": row[0] - TEXTS[owners[0]][0],
+            "tokens of the first document": sum(DOCUMENT[token] == owners[0] for token in row),
+        }
+
+
+@pytest.mark.parametrize("joined", [128, 1])
+def test_rows_are_cut_as_in_the_reference(joined: int) -> None:
+    documents = list(TEXTS.values())
+    draws = random.Random(7)  # noqa: S311
+    options = {"max_seq_length": 30, "mask": "dynamic", "merge_documents": joined > 1}
+    theirs, ours = list[list[int]](), list[list[int]]()
+    for seed in range(12):
+        draws.shuffle(documents)
+        rows = list(reference_t5.cut_joined(documents, joined, *CUT.row_tokens))
+        draws.shuffle(rows)
+        theirs += rows[::3]
+        built = finish(objective(**options), CORPUS, seed=seed).column("input_ids").to_pylist()
+        ours += built[::3]
+    names = (arrays_of(described(ours)), arrays_of(described(theirs)))
+    assert_same_distributions(*names, f"{joined} joined")
+
+
+def test_the_piece_of_a_long_document_is_any_of_its_pieces() -> None:
+    corpus = {name: [[10 * place for place in range(1, 71)]] for name in range(2000)}
+    t5 = objective(max_seq_length=60, mask="dynamic", merge_documents=False)
+    with knobs(merged_piece_tokens=20):
+        built = finish(t5, corpus)
+    begins = Counter(row[0] for row in built.column("input_ids").to_pylist())
+    assert sorted(begins) == [10, 210, 410, 610]
+    draws = random.Random(3)  # noqa: S311
+    expected = Counter(reference_t5.draw_piece(corpus[0][0], 20, draws)[0] for _ in range(2000))
+    assert sorted(expected) == sorted(begins)
+    assert_uniform(np.array(list(begins.values())), "pieces of a document")

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from corpusmill.objectives.bert import BertOptions
-from corpusmill.objectives.bert_rows import Segments
+from corpusmill.objectives.bert import BertOptions, Segments
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.rows import Rows

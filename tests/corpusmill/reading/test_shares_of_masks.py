@@ -235,8 +235,8 @@ def test_a_ramp_of_weights_and_what_comes_after_the_last_stage_keep_their_share(
 @pytest.mark.parametrize(
     ("options", "given", "message"),
     [
-        (BUILDS["packed"], {"masked_lm_prob": 0.0}, "masked_lm_prob=0.0.*Give above 0, up to 1"),
-        (BUILDS["packed"], {"masked_lm_prob": 1.5}, "masked_lm_prob=1.5.*Give above 0, up to 1"),
+        (BUILDS["packed"], {"masked_lm_prob": 0.0}, "masked_lm_prob=0.0.*Give 0 to 1, but not 0"),
+        (BUILDS["packed"], {"masked_lm_prob": 1.5}, "masked_lm_prob=1.5.*Give 0 to 1, but not 0"),
         (BUILDS["packed"], {"masked_lm_prob": float("nan")}, "masked_lm_prob=nan"),
         (BUILDS["packed"], {"mask_replace_prob": 0.95, "random_replace_prob": 0.1}, "sum is at"),
         (BUILDS["packed"], {"mask_replace_prob": -0.1, "random_replace_prob": 0.1}, "0 and more"),

@@ -1,12 +1,10 @@
-from collections import Counter
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.arrays.randomness import PACKS, derive_keys
 from corpusmill.objectives.electra import ElectraOptions
 from corpusmill.objectives.examples import electra_packs as packing
 from tests.corpusmill.objectives.electra_examples import (
@@ -16,47 +14,6 @@ from tests.corpusmill.objectives.electra_examples import (
     reference_packs,
 )
 from tests.tools.builders import Corpus, numbered_corpus, seeds
-from tests.tools.distributions import assert_counts, assert_uniform
-
-# Draws
-
-
-def keys(number: int) -> np.ndarray:
-    drawn: np.ndarray = derive_keys(5, np.arange(number, dtype=np.uint64), 0, PACKS)
-    return drawn
-
-
-def rule(max_seq_length: int, short_seq_prob: float) -> packing.PackRule:
-    return packing.PackRule(max_seq_length, short_seq_prob, 0.1, False)
-
-
-def test_target_lengths_are_the_full_one_or_uniform() -> None:
-    lengths = [packing.draw_target_length(key, 3, rule(12, 0.4)) for key in keys(20_000)]
-    counts = np.bincount(lengths, minlength=13)
-    assert counts[:5].sum() == 0
-    assert_counts(counts[5:], [0.4 / 8] * 7 + [0.4 / 8 + 0.6], "target length")
-
-
-def test_targets_of_the_examples_of_a_document_are_drawn_anew() -> None:
-    lengths = np.array(
-        [
-            [packing.draw_target_length(key, index, rule(7, 1.0)) - 5 for index in (0, 1)]
-            for key in keys(5000)
-        ]
-    )
-    assert_uniform(np.bincount(lengths[:, 0] * 3 + lengths[:, 1], minlength=9), "two targets")
-
-
-def test_first_targets_are_half_of_the_target_or_never_reached() -> None:
-    targets = Counter(packing.draw_first_target_length(key, 0, 128, 0.1) for key in keys(10_000))
-    assert set(targets) == {62, packing.SINGLE_SEGMENT_TARGET}
-    assert_counts(np.array([targets[62], targets[100_000]]), [0.9, 0.1], "single segments")
-
-
-def test_half_of_the_sentences_at_the_border_go_over() -> None:
-    over = sum(packing.goes_over(key, 2) for key in keys(10_000))
-    assert_uniform(np.array([over, 10_000 - over]), "over the first target")
-
 
 # Tables: sentences by their lengths, full targets, two segments unless noted otherwise. A pack
 # is (sentences of the first segment, of the second, tokens trimmed of both).
@@ -116,22 +73,6 @@ def test_segments_of_one_example(
         )
         drawn.add((first, second, pack.trimmed))
     assert drawn == segments
-
-
-def lengths_of(corpus: Corpus, given_options: ElectraOptions) -> list[tuple[int, int, int, int]]:
-    """Return place of the document, index, and lengths of both segments."""
-    return [
-        (pack.document, pack.index, len(pack.first), len(pack.second))
-        for pack in kernel_packs(corpus, given_options)
-    ]
-
-
-def test_an_example_is_made_at_the_target_and_at_the_end_of_a_document() -> None:
-    corpus = numbered_corpus([[16, 15, 1, 2], [3], [20, 1]])
-    # 15 tokens do not reach the target of 16, one more does; 2, 3 and 1 remain at the ends.
-    first, second, *others = lengths_of(corpus, ONE)
-    assert [first, second] == [(0, 0, 14, 0), (0, 1, 14, 0)]
-    assert others == [(0, 2, 2, 0), (1, 0, 3, 0), (2, 0, 14, 0), (2, 1, 1, 0)]
 
 
 def test_what_is_kept_goes_in_front_of_what_follows() -> None:
@@ -198,62 +139,6 @@ def test_packs_are_the_references_with_the_same_draws(
         (pack.document, pack.index, pack.first, pack.second, *pack.trimmed, pack.target_length)
         for pack in kernel_packs(corpus, given_options, seed, repeat)
     ] == expected
-
-
-@given(corpora, options, seeds)
-def test_no_token_is_lost_but_the_counted_ones_and_none_comes_twice(
-    corpus: Corpus, given_options: ElectraOptions, seed: int
-) -> None:
-    packs = kernel_packs(corpus, given_options, seed)
-    tokens = [token for pack in packs for token in pack.first + pack.second]
-    all_tokens = set(chain(*chain(*corpus.values())))
-    assert len(set(tokens)) == len(tokens)
-    assert set(tokens) <= all_tokens
-    assert len(all_tokens) - len(tokens) == sum(sum(pack.trimmed) for pack in packs)
-    if given_options.overflow == "keep":
-        assert set(tokens) == all_tokens
-
-
-@given(corpora, options, seeds)
-def test_limits(corpus: Corpus, given_options: ElectraOptions, seed: int) -> None:
-    longest = given_options.max_seq_length
-    for pack in kernel_packs(corpus, given_options, seed):
-        first, second = pack.first, pack.second
-        assert 1 <= len(first) <= longest - 2
-        assert not second or len(first) + len(second) <= longest - 3
-        assert 5 <= pack.target_length <= longest
-        # Both segments are in the order of the text.
-        assert first == sorted(first)
-        assert second == sorted(second)
-        # Tokens are only cut off if the row is full.
-        assert not pack.trimmed[0] or len(first) == longest - 2
-        assert not pack.trimmed[1] or len(first) + len(second) >= longest - 3
-
-
-@given(corpora, options, seeds)
-def test_the_batch_of_a_document_does_not_matter(
-    corpus: Corpus, given_options: ElectraOptions, seed: int
-) -> None:
-    together = kernel_packs(corpus, given_options, seed)
-    for place, (document, sentences) in enumerate(corpus.items()):
-        alone = kernel_packs({document: sentences}, given_options, seed)
-        assert [(pack.first, pack.second, pack.trimmed) for pack in alone] == [
-            (pack.first, pack.second, pack.trimmed) for pack in together if pack.document == place
-        ]
-
-
-@given(corpora, options, seeds)
-def test_empty_sentences_change_nothing_in_the_reference(
-    corpus: Corpus, given_options: ElectraOptions, seed: int
-) -> None:
-    """Therefore they can be left out before."""
-    with_empty = {
-        document: [part for sentence in sentences for part in ([], sentence, [])]
-        for document, sentences in corpus.items()
-    }
-    assert reference_packs(with_empty, given_options, seed) == reference_packs(
-        corpus, given_options, seed
-    )
 
 
 def test_the_passes_over_a_document_differ() -> None:

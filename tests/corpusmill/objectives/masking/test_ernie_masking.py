@@ -1,3 +1,8 @@
+"""ERNIE's masking of sequences, which has the distribution of the reference's."""
+
+import random
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,8 +10,9 @@ from hypothesis import strategies as st
 
 from corpusmill.objectives.ernie import mask_sequences
 from corpusmill.objectives.masking.tokens import row_keys
+from tests.corpusmill.objectives import reference_ernie
 from tests.tools.builders import offsets_of
-from tests.tools.distributions import assert_counts, assert_same_distribution
+from tests.tools.distributions import assert_same_distributions
 
 MASK, VOCAB_SIZE = 4, 40
 # Text has ids from here on, so that random ids and unchanged ones differ.
@@ -88,19 +94,6 @@ def test_by_words_a_word_is_predicted_whole_or_not_at_all(
                 assert (place in places) == (place - 1 in places)
 
 
-@given(st.lists(sequences(), min_size=2, max_size=6), st.floats(0, 1), st.data())
-def test_a_sequence_is_masked_alike_in_any_batch(
-    batch: list[Sequence], share: float, data: st.DataObject
-) -> None:
-    keys = keys_of(len(batch))
-    one = data.draw(st.integers(0, len(batch) - 1))
-    offsets = offsets_of(map(len, batch))
-    masked, positions, labels = mask(batch, keys, share)
-    alone = mask([batch[one]], keys[one : one + 1], share)
-    assert alone[0].tolist() == masked[offsets[one] : offsets[one + 1]].tolist()
-    assert (alone[1], alone[2]) == ([positions[one]], [labels[one]])
-
-
 def test_what_is_given_is_not_changed() -> None:
     ids, labels = numbered([[-1, 0, 1, 0, -1]]), np.array([-1, 0, 1, 0, -1], np.int8)
     for key in range(100):
@@ -153,37 +146,86 @@ def test_there_is_no_cap() -> None:
     assert min(counts) < 62
 
 
-@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
-def test_the_share_of_sequences_masked_by_words(share: float) -> None:
-    # One long word shows the mode: by words, its later tokens are predicted with the first.
-    segs = [-1, 0, *([1] * 40), -1]
-    _, positions, _ = mask([segs] * 20_000, keys_of(20_000), share)
-    full = sum(len(places) == 41 for places in positions)
-    none = sum(not places for places in positions)
-    if share == 1.0:
-        assert full + none == 20_000
-    expected = np.array([share * 0.15, 1 - share * 0.15])
-    if share:
-        assert_counts(np.array([full, 20_000 - full]), expected, "a whole word of 41 tokens")
-    else:
-        assert full == 0
+OBSERVATIONS = 5_000
+
+SEQUENCES = {
+    "words of 1 to 4 tokens": [-1, 0, 0, 1, 0, 1, 1, -1, 0, 1, 1, 1, 0, -1],
+    "single tokens": [-1, 0, 0, 0, -1, 0, 0, -1],
+    "an empty second segment": [-1, 0, 1, 0, -1, -1],
+    "one word, and a word cut in front": [-1, 1, 0, 1, 1, 1, 1, -1],
+}
 
 
-def test_random_ids_are_uniform_from_1_and_below_the_vocabulary_size() -> None:
-    segs = [-1, *([0] * 500), -1]
-    masked, _, _ = mask([segs] * 1000, keys_of(1000), 0.0)
-    text = masked[(numbered([segs] * 1000) >= FIRST_TEXT_ID) & (masked < VOCAB_SIZE)]
-    counts = np.bincount(text, minlength=VOCAB_SIZE)
-    counts[MASK] = 0  # far more frequent, as the usual replacement
-    assert counts[0] == 0
-    others = np.delete(counts, [0, MASK])
-    assert_counts(others, np.ones(len(others)), "random ids")
+def code_of(masked: np.ndarray, original: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Return each token's outcome; a random id can be that of [MASK] by chance."""
+    kinds = np.select([masked == original, masked == MASK], [3, 1], 2)
+    return np.where(predicted, kinds, 0)
 
 
-def test_two_seeds_have_one_distribution() -> None:
-    segs = [-1, *([0, 1, 1, 0] * 30), -1]
-    first, second = (
-        np.array([len(places) for places in mask([segs] * 4000, keys_of(4000, seed=seed), 0.5)[1]])
-        for seed in (1, 2)
+def ours(seg_labels: list[int], share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return codes and masked ids, each [OBSERVATIONS, length]."""
+    length = len(seg_labels)
+    ids = original_of(seg_labels)
+    rows = np.arange(OBSERVATIONS)
+    keys = row_keys(np.uint64(3), np.zeros(OBSERVATIONS, np.uint64), 0, rows)
+    words, offsets = np.array(seg_labels, np.int8), np.arange(OBSERVATIONS + 1) * length
+    masked, positions, labels, ends = mask_sequences(
+        np.tile(ids, OBSERVATIONS), np.tile(words, OBSERVATIONS), offsets, keys, share, MASK,
+        VOCAB_SIZE,
+    )  # fmt: skip
+    predicted = np.zeros((OBSERVATIONS, length), np.bool_)
+    rows = np.repeat(np.arange(OBSERVATIONS), np.diff(ends))
+    predicted[rows, positions] = True
+    assert (ids[positions] == labels).all()
+    masked = masked.reshape(OBSERVATIONS, length)
+    return code_of(masked, ids, predicted), masked
+
+
+def reference(seg_labels: list[int], share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the same by the reference."""
+    rng = random.Random(5)  # noqa: S311 - no secret
+    ids = original_of(seg_labels)
+    results = [
+        reference_ernie.mask_sequence(ids.tolist(), seg_labels, share, MASK, VOCAB_SIZE, rng)
+        for _ in range(OBSERVATIONS)
+    ]
+    predicted = np.zeros((OBSERVATIONS, len(ids)), np.bool_)
+    for row, result in zip(predicted, results, strict=True):
+        row[result.positions] = True
+    masked = np.array([result.masked_ids for result in results])
+    return code_of(masked, ids, predicted), masked
+
+
+def original_of(seg_labels: list[int]) -> np.ndarray:
+    return np.array(
+        [FIRST_TEXT_ID + i if label >= 0 else 2 for i, label in enumerate(seg_labels)], np.int16
     )
-    assert_same_distribution(first, second, "predictions")
+
+
+def properties(
+    seg_labels: list[int], codes: np.ndarray, masked: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return integers that describe the sequence, its words, and all kinds of neighbours."""
+    values = {
+        "predictions": (codes > 0).sum(axis=1),
+        "places with [MASK]": (codes == 1).sum(axis=1),
+        "first predicted place": np.where((codes > 0).any(axis=1), (codes > 0).argmax(axis=1), -1),
+        "random ids": np.where(codes == 2, masked, 0).sum(axis=1),
+    }
+    words = list(reference_ernie.words_of(seg_labels))
+    for word in words:
+        values[f"outcome of the word {word}"] = codes[:, word] @ (4 ** np.arange(len(word)))
+    for one, other in pairwise(words):
+        chosen = codes[:, [one[0], other[0]]]
+        values[f"the first tokens of {one} and {other}"] = chosen @ np.array([1, 4])
+    for place in range(len(seg_labels) - 1):
+        values[f"the tokens {place} and {place + 1}"] = codes[:, [place, place + 1]] @ [1, 4]
+    return values
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, 0.3])
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_masked_sequences_are_distributed_as_the_references(name: str, share: float) -> None:
+    labels = SEQUENCES[name]
+    built, written = (properties(labels, *draw(labels, share)) for draw in (ours, reference))
+    assert_same_distributions(built, written, f"{name}, {share}")

@@ -144,15 +144,6 @@ def test_no_word_is_left_that_would_have_had_room(
     assert all(len(word) > room for word in left)
 
 
-@given(st.lists(st.integers(10, 39), min_size=1, max_size=40), shares, caps)
-def test_words_of_one_token_reach_the_number_exactly(
-    input_ids: list[int], share: float, cap: int
-) -> None:
-    row = Row(input_ids, [0] * len(input_ids))
-    [masked] = mask([row], share, cap)
-    assert len(masked.positions) == most_predictions(row, share, cap)
-
-
 @pytest.mark.parametrize("ngram", [1, 3])
 def test_a_row_whose_words_are_all_too_long_has_no_predictions(ngram: int) -> None:
     row = Row([CLS, 10, 11, 12, 13, SEP], [0, 0, 1, 0, 1, 0])
@@ -201,16 +192,6 @@ def test_an_ngram_takes_the_words_that_have_room(
 def test_lengths_of_ngrams_favor_short_ones() -> None:
     np.testing.assert_allclose(ngram_thresholds(3), [6 / 11, 9 / 11])
     assert ngram_thresholds(1).tolist() == []
-
-
-@given(batches, ngrams, st.integers(0, MAX_SEED), st.permutations(range(6)))
-def test_a_row_is_masked_the_same_whatever_stands_beside_it(
-    rows: list[Row], ngram: int, seed: int, order: list[int]
-) -> None:
-    together = mask(rows, 0.3, 5, ngram, seed)
-    chosen = [place for place in order if place < len(rows)][: max(1, len(rows) // 2)]
-    some = mask([rows[place] for place in chosen], 0.3, 5, ngram, seed, documents=chosen)
-    assert some == [together[place] for place in chosen]
 
 
 def test_documents_indices_and_seeds_draw_differently() -> None:
