@@ -1,6 +1,7 @@
 """What `make` does and says, without doing it."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,28 @@ def test_an_installation_is_announced() -> None:
         assert "Installing packages into .venv" in announced
         assert "pip install" in install
         assert "--editable . --editable ./job" in install
+
+
+def test_the_doors_have_all_tests() -> None:
+    commands = {
+        target: make("--dry-run", "--old-file=.venv/test", *target.split())
+        for target in ("test", "test-all", "test ONLY=tests/kills")
+    }
+    doors = [re.findall(r"pytest .*--door (\w+)", shown) for shown in commands.values()]
+    assert doors == [["first"], ["second"], []]
+    assert "mypy" in commands["test"]
+    folders = ("tests/docs", "tests/kills")
+    collected = [
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "--collect-only", "-q", *door, *folders],
+            cwd=CHECKOUT, capture_output=True, text=True, check=True,
+        ).stdout.split("\n\n")[0].splitlines()
+        for door in ((), ("--door", "first"), ("--door", "second"))
+    ]  # fmt: skip
+    everything, first, second = map(sorted, collected)
+    assert sorted([*first, *second]) == everything
+    assert "tests/docs/test_pages.py::test_links_lead_to_files" in first
+    assert all(name.startswith(("tests/kills/", "tests/docs/test_pages.py::")) for name in second)
 
 
 def test_run_shows_the_data_set_once_and_what_to_do_next(tmp_path: Path) -> None:

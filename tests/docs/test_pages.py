@@ -19,6 +19,7 @@ from docs.generate_reference import render_command, render_page_list
 from tests.conftest import CHECKOUT
 from tests.corpusmill.test_public_names import NAMES
 from tests.docs.pages import Block, Session, list_files, read_blocks, split_commands, split_words
+from tests.tools.table_rows import check_rows
 
 # These are run by tests of their own: tests/examples and tests/pipeline/test_plugins.py.
 _ELSEWHERE = {
@@ -92,12 +93,12 @@ def test_the_picture_of_the_graph_is_that_of_the_graph() -> None:
     assert PICTURE.read_text(encoding="utf-8") == draw(list_edges(translate_graph()))
 
 
-@pytest.mark.parametrize("name", OBJECTIVES.names)
-def test_every_objective_has_a_page_with_its_options(name: str) -> None:
-    page = render_command(name)
-    for option in (*fields(OBJECTIVES[name]), *fields(DocumentOptions)):
-        assert f"\n`--{option.name.replace('_', '-')}`" in page
-    assert [preset for preset in OBJECTIVES[name].presets if f"| `{preset}` |" not in page] == []
+def test_every_objective_has_a_page_with_its_options() -> None:
+    for name in OBJECTIVES.names:
+        page = render_command(name)
+        for option in (*fields(OBJECTIVES[name]), *fields(DocumentOptions)):
+            assert f"\n`--{option.name.replace('_', '-')}`" in page
+        assert all(f"| `{preset}` |" in page for preset in OBJECTIVES[name].presets)
 
 
 def test_the_list_for_programs_has_every_page_and_command() -> None:
@@ -119,13 +120,15 @@ def test_the_rooms_are_listed() -> None:
     assert [room for room in rooms if f"`{room}/`" not in page] == []
 
 
-@pytest.mark.parametrize("page", _TEXTS)
-def test_links_lead_to_files(page: str) -> None:
-    text = (CHECKOUT / page).read_text(encoding="utf-8")
-    for link in _LINK.findall(_CODE.sub("", text)):
-        target = (CHECKOUT / page).parent / link.partition("#")[0]
-        if "commands/" not in link:  # these pages are generated
-            assert target.exists(), link
+def test_links_lead_to_files() -> None:
+    links = [
+        (page, link.partition("#")[0])
+        for page in _TEXTS
+        for link in _LINK.findall(_CODE.sub("", (CHECKOUT / page).read_text(encoding="utf-8")))
+        if "commands/" not in link  # these pages are generated
+    ]
+    assert links
+    assert [link for link in links if not ((CHECKOUT / link[0]).parent / link[1]).exists()] == []
 
 
 def test_each_section_lists_its_pages() -> None:
@@ -172,10 +175,13 @@ def _find_missing_names(programs: Iterable[str]) -> list[str]:
     return missing
 
 
-@pytest.mark.parametrize("page", ["README.md", *(page for page in _PROGRAMS if page in _ALL)])
-def test_programs_import_what_they_use(page: str) -> None:
-    blocks = read_blocks(CHECKOUT / page)
-    assert _find_missing_names(block.code for block in blocks if block.language == "python") == []
+def test_programs_import_what_they_use() -> None:
+    def check(page: str) -> None:
+        blocks = read_blocks(CHECKOUT / page)
+        programs = [block.code for block in blocks if block.language == "python"]
+        assert _find_missing_names(programs) == []
+
+    check_rows(["README.md", *(page for page in _PROGRAMS if page in _ALL)], check)
 
 
 def test_a_missing_import_is_found() -> None:
@@ -200,21 +206,24 @@ def _find_deep_imports(code: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("page", ["README.md", *_PROGRAMS])
-def test_programs_import_from_the_public_surface_alone(page: str) -> None:
-    path = CHECKOUT / page
+def _read_programs(path: Path) -> list[str]:
+    """Return the programs of a page, a notebook or a file of Python."""
     if path.suffix == ".py":
-        codes = [path.read_text(encoding="utf-8")]
-    elif path.suffix == ".ipynb":
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        # What begins with "%" or "!" is a command of the notebook.
-        codes = [
-            "".join(line for line in cell["source"] if line[0] not in "%!")
-            for cell in cells if cell["cell_type"] == "code"
-        ]  # fmt: skip
-    else:
-        codes = [block.code for block in read_blocks(path) if block.language == "python"]
-    assert [name for code in codes for name in _find_deep_imports(code)] == []
+        return [path.read_text(encoding="utf-8")]
+    if path.suffix != ".ipynb":
+        return [block.code for block in read_blocks(path) if block.language == "python"]
+    # What begins with "%" or "!" is a command of the notebook.
+    return [
+        "".join(line for line in cell["source"] if line[0] not in "%!")
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+        if cell["cell_type"] == "code"
+    ]
+
+
+def test_programs_import_from_the_public_surface_alone() -> None:
+    for page in ("README.md", *_PROGRAMS):
+        for code in _read_programs(CHECKOUT / page):
+            assert _find_deep_imports(code) == [], page
 
 
 def test_an_import_from_elsewhere_is_found() -> None:

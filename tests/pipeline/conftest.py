@@ -3,9 +3,11 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
+from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
 from pipeline.recipe import probe
 from tests.tools.buckets import bucket
 from tests.tools.growing import Growing, halve
+from tests.tools.jobs import build
 from tests.tools.remembered_beam import remembered_beam
 from tests.tools.running_job import LONG
 from tests.tools.small_datasets import t5_tokenizer
@@ -40,6 +42,24 @@ def wordpiece(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("wordpiece") / "tokenizer.json"
     path.write_text(t5_tokenizer().json)
     return path
+
+
+@pytest.fixture(scope="session")
+def any_tokenizer(wordpiece: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """It, with the tokens by which the middles of texts are moved."""
+    tokenizer = Tokenizer.from_file(str(wordpiece))
+    tokenizer.add_special_tokens(sorted({names[0] for names in FIM_TOKENS.values()}))
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    tokenizer.save(str(path))
+    return path
+
+
+@pytest.fixture(scope="session")
+def built(sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set of BERT, which nothing may change."""
+    output = tmp_path_factory.mktemp("built") / "out"
+    build([sample], tokenizer_path, output)
+    return output
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ import transforms.corpus.prepare
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.dataset.manifest_json import seal
 from corpusmill.errors import UserError
-from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.verification.check_data_set import verify
@@ -19,6 +18,7 @@ from tests.tools.growing import SHARE, Growing, without_descriptions
 from tests.tools.jobs import TWO_WORKERS, build, run_here
 from tests.tools.knobs import SMALL_SIZES, knobs
 from tests.tools.origins import check_provenance, list_documents
+from tests.tools.table_rows import for_rows
 from tests.tools.versions import digests_by_version
 
 _PACK = ("--mode", "pack", "--max-seq-length", "64")
@@ -48,7 +48,7 @@ def appended(
 
 
 def problems(growing: Growing) -> list[Any]:
-    return verify(locate(str(growing.output)))
+    return verify(growing.output)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -251,7 +251,7 @@ def test_kept_fields_of_both_parts(wordpiece: Path, tmp_path: Path) -> None:
     growing.append(tmp_path / "0.jsonl", flags=("--keep-fields", "date"), refused=other)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("flags", "parts"),
     [
         (("--seed", "2"), ("built with other options", "seed was 1 and is 2", "corpusmill config")),

@@ -19,14 +19,13 @@ from tokenizers import (
 
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_json import seal
-from corpusmill.dataset.shards import read_manifest
-from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.token_windows import TokenWindows
 from corpusmill.verification.check_data_set import verify
 from tests.corpusmill.objectives.reference_fim import undo
 from tests.corpusmill.objectives.reference_gpt import windows
 from tests.tools import jobs
+from tests.tools.data_files import manifest_of
 from tests.tools.origins import check_provenance
 from tests.tools.real_corpora import paragraphs
 
@@ -141,7 +140,7 @@ def llama(texts: list[str], tmp_path_factory: pytest.TempPathFactory) -> Sample:
 def build(corpus: Path, tokenizer: Path, output: Path, *flags: str, **end: Any) -> Manifest | None:
     share = ("--validation-share", "0.2")
     jobs.build([corpus], tokenizer, output, *share, *flags, objective="gpt", **end)
-    return None if end else read_manifest(locate(str(output)))
+    return None if end else manifest_of(output)
 
 
 def rows_of(folder: Path, column: str = "input_ids") -> list[list[int]]:

@@ -8,11 +8,10 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.commands.build_command import commands_of
-from corpusmill.dataset.shards import read_manifest
-from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.order.schedule import cut_stretches
 from corpusmill.verification.check_data_set import verify
+from tests.tools.data_files import manifest_of
 from tests.tools.jobs import TWO_WORKERS, build, digests, rows_of
 
 FLAGS = ("--order", "corpus", "--validation-share", "0.2", "--num-shards", "4")
@@ -61,5 +60,5 @@ def test_shards_hold_contiguous_parts_of_the_corpus(
     assert [row for row in expected if row in train] == train
     assert [row for row in expected if row in validation] == validation
     assert len(train) + len(validation) == len(texts)
-    [command] = commands_of(read_manifest(locate(str(output))))
+    [command] = commands_of(manifest_of(output))
     assert "--order corpus" in command

@@ -18,6 +18,7 @@ from tests.tools.corpus_files import Documents
 from tests.tools.data_files import find_file
 from tests.tools.jobs import build, digests, read_manifest_json, run_here
 from tests.tools.loopback_hub import COMMIT, DataSet, serve
+from tests.tools.table_rows import for_rows
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +61,11 @@ def read_all(folder: Path) -> Documents:
     return results
 
 
-@pytest.mark.parametrize("kind", corpus_files.KINDS)
+@for_rows("kind", corpus_files.KINDS)
 def test_each_kind_of_file_gives_the_documents(
     kind: str, documents: Documents, tmp_path: Path
 ) -> None:
-    assert read_all(write(kind, documents, tmp_path / "corpus")) == documents
+    assert read_all(write(kind, documents, tmp_path / kind)) == documents
 
 
 @pytest.mark.parametrize("kind", ["csv", "tar.zst", "warc.wet.gz"])

@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from corpusmill.dataset.shards import read_manifest
 from corpusmill.errors import UserError
 from corpusmill.inspection.findings import Finding, find
-from corpusmill.location import locate
+from tests.tools.data_files import manifest_of
 from tests.tools.jobs import build, last_wins, train
 from tests.tools.real_corpora import paragraphs, write_books, write_latin_1, write_records
 from tests.tools.tokenizer_samples import byte_level
@@ -43,7 +42,7 @@ def list_cures(cure: str) -> Iterator[list[str]]:
 
 
 def findings_of(folder: Path) -> dict[str, Finding]:
-    manifest = read_manifest(locate(str(folder)))
+    manifest = manifest_of(folder)
     found = {finding.name: finding for finding in find(manifest)}
     if found:
         with pytest.raises(UserError, match="--strict"):

@@ -65,7 +65,7 @@ def drop(output: Path, documents: list[int], *flags: str | Path, **end: Any) -> 
 
 
 def problems(output: Path) -> list[Any]:
-    return verify(locate(str(output)))
+    return verify(output)
 
 
 def manifest_of(output: Path) -> Manifest:

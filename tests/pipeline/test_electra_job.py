@@ -76,20 +76,6 @@ def test_every_token_is_in_an_example_or_counted(
     assert {2, 3} == set(special)
 
 
-# The same bytes, however the job is run
-
-
-@pytest.mark.parametrize("more", [(), ("--merge-documents",)], ids=["packs", "merged"])
-def test_the_same_bytes(
-    more: tuple[str, ...], sample: Path, tokenizer_path: Path, output: Path
-) -> None:
-    share = ("--validation-share", "0.2", *more)
-    build(sample, tokenizer_path, output, *share)
-    for way in (jobs.SMALL_RANGES, jobs.TWO_WORKERS):
-        flags = (*share, *way)
-        jobs.assert_same_bytes(output, [sample], tokenizer_path, *flags, objective="electra")
-
-
 # Formats of the input. Without chance the same documents give the same examples in every format.
 
 NO_CHANCE = ("--short-seq-prob", "0", "--single-segment-prob", "1", "--num-shards", "1")

@@ -14,7 +14,7 @@ from corpusmill.tokenization.words.words import load_words
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.data_files import find_files
-from tests.tools.jobs import build, digests, rows_of, run_here, unmask
+from tests.tools.jobs import build, rows_of, run_here, unmask
 from tests.tools.versions import digests_by_version
 
 CHINESE = """\
@@ -120,20 +120,6 @@ def test_labels_tell_the_words_of_the_text(
         for word in words:
             assert word.startswith("[") or len(rule.cut(word)) == 1, word
         assert row["seg_labels"].count(-1) == 3
-
-
-@pytest.mark.parametrize(
-    ("output_format", "flags"),
-    [
-        ("ernie-text", jobs.TWO_WORKERS),
-        ("parquet", ("--range-bytes", "3000")),
-    ],
-)
-def test_nothing_about_a_run_changes_a_byte(
-    english: Build, references: dict[str, Path], output_format: str, flags: tuple[str, ...]
-) -> None:
-    again = english("--output-format", output_format, *flags)
-    assert digests(again) == digests(references[output_format])
 
 
 def test_static_masks_are_of_whole_words_and_the_same_in_every_run(

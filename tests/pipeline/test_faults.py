@@ -13,6 +13,7 @@ from corpusmill.reading.data_set import DataSet
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.jobs import build, digests, leftovers, read_manifest_json
+from tests.tools.table_rows import for_rows
 from tests.tools.versions import digests_by_version
 
 
@@ -139,7 +140,7 @@ def test_a_corpus_of_which_no_example_is_built_is_an_error(
     assert not (output / "_SUCCESS").exists()
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("make", "cause"),
     [
         ("nothing", "no such file"),
@@ -153,7 +154,7 @@ def test_a_corpus_of_which_no_example_is_built_is_an_error(
 def test_an_input_that_is_none_is_refused(
     make: str, cause: str, tokenizer_path: Path, tmp_path: Path, output: Path
 ) -> None:
-    path = tmp_path / "given"
+    path = tmp_path / make
     if make == "empty file":
         path.write_text("")
     elif make == "empty folder":
@@ -170,7 +171,7 @@ def test_an_input_that_is_none_is_refused(
     assert not output.exists()
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("content", "cause"),
     [
         (None, "no such file"),

@@ -13,8 +13,8 @@ import transforms.corpus.prepare
 from corpusmill import plugins
 from corpusmill.commands.build_command import commands_of
 from corpusmill.console.process import FAILURE
-from corpusmill.dataset.shards import read_manifest
 from tests.conftest import CHECKOUT
+from tests.tools.data_files import manifest_of
 from tests.tools.jobs import (
     TWO_WORKERS,
     assert_same_bytes,
@@ -24,7 +24,6 @@ from tests.tools.jobs import (
     run_here,
     shards_of,
 )
-from transforms.storage.files import locate
 
 FILTERS = """
 def keep_long(text, metadata):
@@ -76,7 +75,7 @@ def test_filters_of_an_installed_package_give_the_same_bytes_for_any_workers(
         {"name": "strict_filters:drop_odd", "package": "strict-filters 2.5"},
         {"name": "long", "package": "strict-filters 2.5"},
     ]
-    assert " ".join(filters) in commands_of(read_manifest(locate(str(output))))[0]
+    assert " ".join(filters) in commands_of(manifest_of(output))[0]
     assert_same_bytes(output, [sample], tokenizer_path, *filters, *TWO_WORKERS)
 
     report = run_here(
@@ -129,7 +128,7 @@ def test_a_build_without_duplicates_is_that_of_the_distinct_documents(
     assert dropped == counts["read.documents"] - 105 == counts["duplicates.found"] > 50
     assert counts["read.rejects"] == 1
     assert shards_of(digests(output)) == shards_of(digests(tmp_path / "distinct"))
-    assert "--drop-duplicates" in commands_of(read_manifest(locate(str(output))))[0]
+    assert "--drop-duplicates" in commands_of(manifest_of(output))[0]
     assert_same_bytes(output, [repeated], tokenizer_path, *WITHOUT, *TWO_WORKERS)
 
 
@@ -186,7 +185,7 @@ def test_documents_that_overlap_with_an_evaluation_set_are_dropped(
     evaluation = manifest["corpus"]["filtering"]["evaluation"]
     assert (evaluation["passages"], evaluation["ignored"]) == (2, 1)
     assert [file["path"] for file in evaluation["files"]] == ["a.txt", "b.jsonl"]
-    [printed] = commands_of(read_manifest(locate(str(output))))
+    [printed] = commands_of(manifest_of(output))
     assert "--drop-overlap-with a.txt b.jsonl" in printed
     assert_same_bytes(output, [sample], tokenizer_path, *flags, *TWO_WORKERS)
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from corpusmill.dataset.shards import read_manifest
 from corpusmill.inspection.findings import Finding, find
-from corpusmill.location import locate
 from corpusmill.verification.check_data_set import verify
+from tests.tools.data_files import manifest_of
 from tests.tools.jobs import assert_nothing_final, build, rows_of, run_here, train
 from tests.tools.real_corpora import (
     paragraphs,
@@ -38,7 +37,7 @@ def chinese_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def findings_of(folder: Path) -> Findings:
     assert not verify(folder)
-    manifest = read_manifest(locate(str(folder)))
+    manifest = manifest_of(folder)
     return {finding.name: finding for finding in find(manifest)}
 
 

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.tools.jobs import build, leftovers, run_any, run_here
+from tests.tools.table_rows import for_rows
 
 # A command line, in which {} is a folder with text/, tokenizer.json and config.yaml.
 MISTAKES = [
@@ -31,11 +30,11 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("typed", "part"), MISTAKES)
+@for_rows(("typed", "part"), MISTAKES)
 def test_a_mistake_of_the_first_hour_is_one_message_before_any_work(
     typed: str, part: str, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "text").mkdir()
+    (tmp_path / "text").mkdir(exist_ok=True)
     (tmp_path / "text" / "a.txt").write_text("Some text .\n")
     (tmp_path / "config.yaml").write_text("inptu: text\n")
     (tmp_path / "tokenizer.json").write_bytes(tokenizer_path.read_bytes())

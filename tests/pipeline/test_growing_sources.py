@@ -11,12 +11,10 @@ import pytest
 import yaml
 
 from corpusmill.corpus.batches import OFFSET_BITS
-from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.shards import read_manifest
-from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.mixture import mix
 from corpusmill.verification.check_data_set import verify
+from tests.tools.data_files import manifest_of
 from tests.tools.growing import without_descriptions
 from tests.tools.jobs import SMALL, TWO_WORKERS, build, digests, last_wins, run_here
 from tests.tools.origins import check_provenance, list_documents
@@ -57,12 +55,8 @@ def add(texts: list[Path], tokenizer: Path, output: Path, *flags: str | Path, **
     )  # fmt: skip
 
 
-def manifest_of(output: Path) -> Manifest:
-    return read_manifest(locate(str(output)))
-
-
 def problems(output: Path) -> list[Any]:
-    return verify(locate(str(output)))
+    return verify(output)
 
 
 @pytest.fixture(scope="module")

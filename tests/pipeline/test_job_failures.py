@@ -10,6 +10,7 @@ from apache_beam.runners.worker.sdk_worker import BundleProcessorCache
 
 from corpusmill.errors import UserError
 from pipeline.runners.failures import JobFailedError, explain_failure, raise_explained
+from tests.tools.table_rows import for_rows
 
 # As Python ends the traceback of a mistake that a worker found.
 TRACE = """Traceback (most recent call last):
@@ -28,7 +29,7 @@ JAVA = """org.apache.beam.sdk.util.UserCodeException: java.util.concurrent.Execu
 """
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "text",
     [
         TRACE.format(where=""),
@@ -45,7 +46,7 @@ def test_a_mistake_that_a_worker_found_is_told_as_the_user_made_it(text: str) ->
     assert str(error) == "--max-rejects 0: 1 of 5 lines are rejects. Mend the input."
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "value", "cause"),
     [
         ("OSError: [Errno 28] No space left on device: '/t/x' [while running 'Spill']", "--output",
@@ -62,7 +63,7 @@ def test_what_the_user_can_mend_is_a_mistake(text: str, value: str, cause: str) 
     assert cause in error.cause
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "cause"),
     [
         ("MemoryError: [while running 'BuildShards/BuildShard-ptransform-5']", "memory ran out"),

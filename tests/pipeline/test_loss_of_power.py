@@ -64,4 +64,4 @@ def test_a_loss_of_power_leaves_the_old_or_the_new_data_set(
         assert outcome.status == 0, outcome.errors
         if kind in {"build", "replace", "drop"}:
             assert open_data_set(locate(str(growing.output)))[1].counts == rows
-        assert verify(locate(str(growing.output))) == []
+        assert verify(growing.output) == []

@@ -1,5 +1,6 @@
 """An engine that is lost, or reports a failure, before and after the job has done its work."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from pipeline.runners.engine import Engine, Run, Submitted
 from pipeline.runners.failures import JobCancelledError, JobFailedError, WorkerDiedError
 from pipeline.runners.flink.job import FlinkJobError
 from tests.tools.jobs import PAIRS, SPREAD, build, digests, run_here
+from tests.tools.table_rows import for_rows
 from transforms.recovery import Workplace
 
 EMBEDDED = (
@@ -43,13 +45,6 @@ def engines_that_fail(error: Exception, works: bool = True) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def built(sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("built") / "out"
-    build([sample], tokenizer_path, output)
-    return output
-
-
 @pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
 def test_a_data_set_that_is_whole_is_no_failure(
     error: Exception, built: Path, sample: Path, tokenizer_path: Path, output: Path
@@ -61,15 +56,15 @@ def test_a_data_set_that_is_whole_is_no_failure(
     assert not (output / "v1" / RUN).exists()
 
 
-@pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
+@for_rows("error", FAULTS)
 def test_the_data_set_of_an_earlier_run_is_no_success(
-    error: Exception, built: Path, sample: Path, tokenizer_path: Path
+    error: Exception, built: Path, sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    before = digests(built)
+    shutil.copytree(built, output, dirs_exist_ok=True)
     status = CANCELLED if isinstance(error, JobCancelledError) else FAILURE
     with engines_that_fail(error, works=False):
-        build([sample], tokenizer_path, built, "--replace", "--seed", "7", status=status)
-    assert digests(built) == before
+        build([sample], tokenizer_path, output, "--replace", "--seed", "7", status=status)
+    assert digests(output) == digests(built)
 
 
 def test_a_worker_that_ends_before_it_notes_the_end_has_still_finished(

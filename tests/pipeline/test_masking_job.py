@@ -10,15 +10,13 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.arrays import ragged
-from corpusmill.dataset.shards import read_manifest
-from corpusmill.location import locate
 from corpusmill.objectives.bert import Bert, BertOptions
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.tokenization.words.words import cut_unicode
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
-from tests.tools.data_files import find_file
-from tests.tools.jobs import build, digests, read_manifest_json, rows_of, run_here, unmask
+from tests.tools.data_files import find_file, manifest_of
+from tests.tools.jobs import build, read_manifest_json, rows_of, run_here, unmask
 
 WORDS = ("--whole-word-mask",)
 NGRAMS = ("--whole-word-mask", "--ngram", "3")
@@ -94,7 +92,7 @@ def test_labels_tell_the_words_of_the_text(make: Build, sample: Path) -> None:
 
 def test_loaded_rows_are_masked_anew_in_each_epoch(make: Build) -> None:
     folder = make(*WORDS, *DYNAMIC)
-    manifest = read_manifest(locate(str(folder)))
+    manifest = manifest_of(folder)
     options = replace(BertOptions(**manifest.objective.options), ngram=3)
     tokenizer = manifest.tokenizer
     masked_lm = Bert(options, tokenizer.special, tokenizer.vocab_size, "int16").masked_lm
@@ -121,15 +119,6 @@ def test_loaded_rows_are_masked_anew_in_each_epoch(make: Build) -> None:
         assert 0.13 < len(places) / (seg_labels >= 0).sum() < 0.16
         epochs.append(places)
     assert len(np.intersect1d(*epochs)) < 0.3 * len(epochs[0])
-
-
-@pytest.mark.parametrize("flags", [NGRAMS, WORDS + DYNAMIC], ids=" ".join)
-def test_the_same_bytes_with_ranges(make: Build, flags: tuple[str, ...]) -> None:
-    assert digests(make(*flags, *jobs.SMALL_RANGES)) == digests(make(*flags))
-
-
-def test_the_same_bytes_with_workers(make: Build) -> None:
-    assert digests(make(*NGRAMS, *jobs.TWO_WORKERS)) == digests(make(*NGRAMS))
 
 
 @pytest.mark.parametrize("flags", [NGRAMS, DYNAMIC, WORDS + DYNAMIC], ids=" ".join)

@@ -16,6 +16,7 @@ from corpusmill.tokenization.training.models import MODELS
 from tests.conftest import CHECKOUT
 from tests.tools.data_files import find_file
 from tests.tools.jobs import build, command_of, leftovers, read_manifest_json, run_any, run_here
+from tests.tools.table_rows import for_rows
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_a_working_directory_that_is_gone_is_named(tmp_path: Path) -> None:
     assert len(ended.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("arguments", "parts"),
     [
         (["--output", ""], ["--output: its value is empty"]),

@@ -25,19 +25,16 @@ from pipeline.recipe.inputs import list_inputs
 from tests.tools.jobs import Outcome, build_apart, command_of, run_here, shards_of
 from tests.tools.knobs import knobs
 from tests.tools.object_stores import Bucket, Request
+from tests.tools.table_rows import for_rows
 from transforms.storage.files import StoredUrl, locate, open_file, write_file
 
 RANGES = ("--range-bytes", "500")
 
 
 @pytest.fixture(scope="module")
-def reference(
-    sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, object]:
+def reference(built: Path) -> dict[str, object]:
     """The description of the data set on this machine's disk."""
-    output = tmp_path_factory.mktemp("reference") / "out"
-    run_here(*command_of([sample], tokenizer_path, output))
-    return describe({name: (output / name).read_bytes() for name in locate(str(output)).list()})
+    return describe({name: (built / name).read_bytes() for name in locate(str(built)).list()})
 
 
 @pytest.fixture
@@ -286,7 +283,7 @@ def test_more_of_an_object_is_fetched_where_only_the_end_of_a_long_line_tells_wh
     assert file.content.format == "json-lines"
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "compress",
     [
         gzip.compress, bz2.compress, lzma.compress, zstandard.compress,

@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 import corpusmill
-from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.shards import read_manifest, read_shard
+from corpusmill.dataset.shards import read_shard
 from corpusmill.location import locate
 from corpusmill.provenance.search import search_documents
 from corpusmill.verification.check_data_set import verify
+from tests.tools.data_files import manifest_of
 from tests.tools.jobs import build_again, digests, last_wins, run_here
 from tests.tools.knobs import knobs
 from tests.tools.origins import check_provenance, list_documents
@@ -90,10 +90,6 @@ def data_set(corpus: Path, gpt_tokenizer: Path, tmp_path_factory: pytest.TempPat
     return output
 
 
-def manifest_of(folder: Path) -> Manifest:
-    return read_manifest(locate(str(folder)))
-
-
 def rows_of(folder: Path, source: str | None = None) -> list[Any]:
     place, manifest = locate(str(folder)), manifest_of(folder)
     shards = [each.file for each in manifest.splits["train"].shards if each.source == source]
@@ -108,7 +104,7 @@ def rows_of(folder: Path, source: str | None = None) -> list[Any]:
 def test_each_source_gives_the_rows_that_it_gives_alone(
     corpus: Path, data_set: Path, gpt_tokenizer: Path, tmp_path: Path
 ) -> None:
-    assert verify(locate(str(data_set))) == []
+    assert verify(data_set) == []
     # Every row is compared with the text of its documents, read again in the way of each source.
     check_provenance(data_set, corpus)
     assert [source.name for source in manifest_of(data_set).corpus.sources] == [*FILES]
@@ -166,7 +162,7 @@ def test_documents_are_dropped_by_a_field_that_some_sources_keep(
     output = tmp_path / "out"
     shutil.copytree(data_set, output)
     run_here("drop", output, "--where", "url = 'web-3' OR date IS NOT NULL AND url = 'wiki-0'")
-    assert verify(locate(str(output))) == []
+    assert verify(output) == []
     assert len(list_documents(output)) == len(list_documents(data_set)) - 2
 
 
@@ -180,7 +176,7 @@ def test_text_is_added(
     added = ("--source", new, *name_sources(more, "web"), "--num-shards", "2")
     outcome = build(gpt_tokenizer, grown, *added, "--append")
     assert "input format of aside: csv" in outcome.output
-    assert verify(locate(str(grown))) == []
+    assert verify(grown) == []
     check_provenance(grown, corpus, more)
 
 

@@ -20,6 +20,7 @@ from corpusmill.errors import UserError
 from pipeline.console.run_log import LogOptions
 from pipeline.outcomes import report_error
 from tests.tools.jobs import build
+from tests.tools.table_rows import for_rows
 
 
 def message(error: BaseException, status: int, capsys: pytest.CaptureFixture[str]) -> str:
@@ -28,7 +29,7 @@ def message(error: BaseException, status: int, capsys: pytest.CaptureFixture[str
     return line
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("error", "part"),
     [
         (PermissionError(errno.EACCES, "Permission denied", "out/x"), "error: out/x: Permission"),

@@ -17,15 +17,15 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import base_name
 from corpusmill.dataset.manifest_json import to_json
-from corpusmill.dataset.shards import read_manifest, read_shard
+from corpusmill.dataset.shards import read_shard
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.location import locate
-from tests.tools.data_files import find_file, find_files
-from tests.tools.jobs import PAIRS, SPREAD, TWO_WORKERS, build, digests, run_here
+from tests.tools.data_files import find_file, find_files, manifest_of
+from tests.tools.jobs import PAIRS, SPREAD, build, run_here
 from tests.tools.small_datasets import write_entries
+from tests.tools.table_rows import for_rows
 
 # Every compression, and every padding with the first of them.
 CASES = [
@@ -75,10 +75,6 @@ def rows_of_parquet(build_here: Build) -> dict[str, list[list[dict[str, Any]]]]:
     }
 
 
-def manifest_of(folder: Path) -> Manifest:
-    return read_manifest(locate(str(folder)))
-
-
 def read_rows(folder: Path) -> list[list[dict[str, Any]]]:
     """The rows of each shard, as verify and inspect read them."""
     manifest = manifest_of(folder)
@@ -90,7 +86,7 @@ def read_rows(folder: Path) -> list[list[dict[str, Any]]]:
     ]
 
 
-@pytest.mark.parametrize(("output_format", "compression", "padding"), CASES)
+@for_rows(("output_format", "compression", "padding"), CASES)
 def test_every_format_holds_the_same_rows(
     output_format: str, compression: str, padding: str, build_here: Build,
     rows_of_parquet: dict[str, list[list[dict[str, Any]]]], tmp_path: Path,
@@ -100,9 +96,9 @@ def test_every_format_holds_the_same_rows(
     assert read_rows(output) == rows_of_parquet[padding]
     run_here("verify", output)
     run_here("inspect", output, "--examples", "1")
-    shutil.copytree(output, tmp_path / "out")
-    flip_a_bit(find_files(tmp_path / "out", "train-*")[1])
-    damaged = run_here("verify", tmp_path / "out", status=1)
+    copy = shutil.copytree(output, tmp_path / "-".join(flags))
+    flip_a_bit(find_files(copy, "train-*")[1])
+    damaged = run_here("verify", copy, status=1)
     assert "train-00001-of-00003" in damaged.output
     assert "sha256 differs" in damaged.output
 
@@ -111,17 +107,6 @@ def flip_a_bit(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 4
     path.write_bytes(content)
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ("--output-format", "tfrecord", "--compression", "gzip"),
-        ("--output-format", "avro", "--compression", "zstd"),
-    ],
-)
-def test_workers_change_no_byte(flags: tuple[str, ...], build_here: Build) -> None:
-    assert digests(build_here(*flags, *TWO_WORKERS)) == digests(build_here(*flags))
 
 
 def test_inspect_shows_the_same_examples(build_here: Build) -> None:

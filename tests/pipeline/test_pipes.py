@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.jobs import build, run_here
+from tests.tools.table_rows import for_rows
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,7 @@ def bounded_wait() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("name", "flags"),
     [
         ("v1/_run.json", ()),
@@ -43,13 +44,14 @@ def test_a_pipe_in_the_output_folder_is_refused_before_any_work(
     name: str, flags: tuple[str, ...], sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     pipe = tmp_path / "out" / name
-    pipe.parent.mkdir(parents=True)
+    pipe.parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(pipe)
     message = f"error: {pipe}: it is not a regular file. Remove it"
     build([sample], tokenizer_path, tmp_path / "out", *flags, refused=[message])
+    pipe.unlink()
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "flags",
     [("--output",), ("--output", "--resume"), ("--temp-location",), ("--log-file",)],
 )
@@ -60,6 +62,7 @@ def test_a_pipe_in_place_of_a_folder_or_a_log_is_refused(
     os.mkfifo(pipe)
     given: list[str | Path] = [flags[0], pipe, *flags[1:]]
     build([sample], tokenizer_path, output, *given, refused=[f"error: {flags[0]} {pipe}: "])
+    pipe.unlink()
     assert not output.exists()
 
 

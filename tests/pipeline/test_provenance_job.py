@@ -26,6 +26,7 @@ from tests.tools.damage import damage_file
 from tests.tools.data_files import find_file
 from tests.tools.knobs import knobs
 from tests.tools.origins import check_provenance, list_documents, open_store
+from tests.tools.table_rows import for_rows
 from tests.tools.tokenizer_samples import byte_level
 
 SHARE = ("--validation-share", "0.2")
@@ -34,32 +35,22 @@ BERT, PACKED = jobs.PAIRS, ("--segments", "packed", "--max-seq-length", "128", "
 FIM = ("--fim-rate", "0.7", "--document-rule", "wikitext")
 WINDOWS = ("--mode", "windows", "--max-seq-length", "40", "--overlap", "10")
 PACK = ("--mode", "pack", "--max-seq-length", "64")
-ALL_PREDICTIONS = ("--max-predictions-per-seq", "128")
 
-# `test_spans_of_rows` has all options of all objectives.
-WAYS: dict[str, tuple[str, Sequence[str]]] = {
-    "next-sentence": ("bert", BERT),
-    "google-pairs": ("bert", (*BERT, "--pairs", "google", "--whole-word-mask")),
-    "sentence-order": ("bert", (*BERT, "--segments", "sentence-order", "--mask", "dynamic")),
-    "full-sentences": ("bert", (*BERT, "--segments", "full-sentences")),
-    "packed": ("bert", (*PACKED, "--mask", "dynamic")),
-    "electra": ("electra", BERT),
-    "electra-keep": ("electra", (*BERT, "--overflow", "keep")),
-    "ernie": ("ernie", BERT),
-    "stream": ("gpt", ()),
-    "stream-of-lines": ("gpt", LINES),
-    "windows": ("gpt", WINDOWS),
-    "pack": ("gpt", PACK),
-    "pack-of-lines": ("gpt", (*PACK, *LINES)),
-    "fim-characters": ("gpt", FIM),
-    "fim-tokens": ("gpt", (*FIM, "--fim-cut", "tokens")),
-    "fim-pack": ("gpt", (*FIM, *PACK)),
-    "t5": ("t5", BERT),
-    "t5-apart": ("t5", (*BERT, "--no-merge-documents", "--overflow", "keep")),
-    "ul2": ("t5", ("--preset", "ul2", "--max-seq-length", "64", "--mask", "dynamic")),
-}
-# Records are read by code of their own, which is the same for all options of an objective.
-OF_RECORDS = ("next-sentence", "full-sentences", "windows", "pack", "fim-characters", "t5")
+# `test_built_again` has rows of the others, `test_spans_of_rows` all options of all objectives.
+WAYS: list[tuple[str, str, Sequence[str]]] = [
+    ("gpt", "text", LINES),
+    ("gpt", "text", (*WINDOWS, "--output-format", "mds")),
+    ("gpt", "text", (*PACK, *LINES, "--max-document-bytes", "300")),
+    ("gpt", "records", PACK),
+    ("gpt", "text", FIM),
+    ("gpt", "records", FIM[:2]),
+    ("gpt", "text", (*FIM, "--fim-cut", "tokens")),
+    ("gpt", "text", (*FIM, *PACK)),
+    ("gpt", "text", ("--output-format", "megatron", "--order", "corpus")),
+    ("gpt", "text", ("--output-format", "nanogpt", "--max-document-bytes", "1000")),
+    ("bert", "text", (*PACKED, "--max-predictions-per-seq", "128", "--order", "corpus")),
+    ("bert", "records", (*BERT, "--drop-duplicates")),
+]
 
 
 @pytest.fixture(scope="module")
@@ -87,50 +78,15 @@ def corpora(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return {name: folder / name for name in ("text", "records")}
 
 
-@pytest.mark.parametrize(
-    ("way", "corpus"),
-    [*((way, "text") for way in WAYS), *((way, "records") for way in OF_RECORDS)],
-)
+@pytest.mark.parametrize(("objective", "corpus", "flags"), WAYS)
 def test_every_row_is_made_of_what_it_is_traced_to(
-    way: str,
-    corpus: str,
-    corpora: dict[str, Path],
-    tokenizers: dict[str, Path],
-    output: Path,
-) -> None:
-    objective, flags = WAYS[way]
-    own = [
-        flag for flag in flags if corpus == "text" or flag not in ("--document-rule", "wikitext")
-    ]
+    objective: str, corpus: str, flags: Sequence[str], corpora: dict[str, Path],
+    tokenizers: dict[str, Path], output: Path,
+) -> None:  # fmt: skip
     spread = ("--input", corpora[corpus], "--output", output, *SHARE, *jobs.SPREAD)
-    jobs.run_here(objective, *spread, "--tokenizer", tokenizers[objective], *own)
-    origins = check_provenance(output, corpora[corpus])
-    assert len(origins) > 10
-    assert verify(output) == []
-
-
-FORMATS: dict[str, tuple[str, Sequence[str]]] = {
-    "megatron": ("gpt", ("--output-format", "megatron")),
-    "nanogpt": ("gpt", ("--output-format", "nanogpt")),
-    "tfrecord": ("bert", (*BERT, "--output-format", "tfrecord")),
-    "avro": ("bert", (*BERT, "--output-format", "avro")),
-    "mds": ("bert", (*BERT, "--output-format", "mds")),
-    "corpus-order": ("bert", (*PACKED, *ALL_PREDICTIONS, "--order", "corpus")),
-    "corpus-order-megatron": ("gpt", ("--output-format", "megatron", "--order", "corpus")),
-    "short-documents": ("gpt", (*LINES, "--max-document-bytes", "300")),
-    "cut-articles": ("gpt", ("--max-document-bytes", "1000")),
-    "without-duplicates": ("bert", (*BERT, "--drop-duplicates")),
-}
-
-
-@pytest.mark.parametrize("way", FORMATS)
-def test_the_same_holds_for_every_format_and_order(
-    way: str, corpora: dict[str, Path], tokenizers: dict[str, Path], output: Path
-) -> None:
-    objective, flags = FORMATS[way]
-    spread = ("--input", corpora["text"], "--output", output, *SHARE, *jobs.SPREAD)
     jobs.run_here(objective, *spread, "--tokenizer", tokenizers[objective], *flags)
-    check_provenance(output, corpora["text"])
+    assert len(check_provenance(output, corpora[corpus])) > 10
+    assert verify(output) == []
 
 
 # All that decides a file's bytes happens many times in a shard of a few kilobytes.
@@ -143,11 +99,17 @@ SMALL = {
 
 
 @knobs(small=True, **SMALL)
-@pytest.mark.parametrize("way", ["next-sentence", "packed", "pack", "t5", "stream-of-lines"])
+@pytest.mark.parametrize(
+    ("objective", "flags"),
+    [
+        ("bert", BERT), ("bert", (*PACKED, "--mask", "dynamic")), ("gpt", PACK), ("gpt", LINES),
+        ("t5", BERT),
+    ],
+)  # fmt: skip
 def test_many_groups_of_rows_depend_on_the_text_alone(
-    way: str, corpora: dict[str, Path], tokenizers: dict[str, Path], tmp_path: Path
-) -> None:
-    objective, flags = WAYS[way]
+    objective: str, flags: Sequence[str], corpora: dict[str, Path],
+    tokenizers: dict[str, Path], tmp_path: Path,
+) -> None:  # fmt: skip
     tokenizer = ("--tokenizer", tokenizers[objective])
     given: Sequence[str | Path]
     given = ("--input", corpora["text"], *tokenizer, *SHARE, *flags)
@@ -242,35 +204,25 @@ def opened(folder: Path) -> tuple[Location, Manifest]:
     return files, read_manifest(files)
 
 
-@pytest.fixture(scope="module")
-def whole(sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data set."""
-    folder = tmp_path_factory.mktemp("whole") / "out"
-    jobs.build([sample], tokenizer_path, folder)
-    return folder
-
-
 def test_without_provenance_nothing_is_left_of_it(
-    sample: Path, tokenizer_path: Path, whole: Path, tmp_path: Path
+    sample: Path, tokenizer_path: Path, built: Path, tmp_path: Path
 ) -> None:
     without = tmp_path / "without"
     jobs.build([sample], tokenizer_path, without, "--no-provenance")
     assert not list(without.rglob("provenance"))
     assert "provenance" not in jobs.read_manifest_json(without)
     assert verify(without) == []
-    shards = [jobs.digests(folder) for folder in (whole, without)]
+    shards = [jobs.digests(folder) for folder in (built, without)]
     rows = [{name: own for name, own in each.items() if "/train-" in name} for each in shards]
     assert rows[0] == rows[1]
     assert len(rows[0]) == 3
     jobs.run_here("trace", without, "--row", "0", refused=["it was built without provenance"])
 
 
-@pytest.mark.parametrize("kind", ["cut", "gone", "flipped"])
-@pytest.mark.parametrize(
-    "name", ["spans-train-00001-of-00003.parquet", "documents-train-00000-of-00003.parquet"]
-)
-def test_damaged_provenance_is_named(name: str, kind: str, whole: Path, output: Path) -> None:
-    shutil.copytree(whole, output)
+@for_rows("kind", ["cut", "gone", "flipped"])
+@for_rows("name", ["spans-train-00001-of-00003.parquet", "documents-train-00000-of-00003.parquet"])
+def test_damaged_provenance_is_named(name: str, kind: str, built: Path, tmp_path: Path) -> None:
+    output = shutil.copytree(built, tmp_path / f"{kind}-{name}")
     damage_file(find_file(output, f"provenance/{name}"), kind)
     [problem] = verify(output)
     assert f"provenance/{name}" in str(problem)

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.tools.jobs import (
     read_manifest_json,
     run_here,
 )
+from tests.tools.table_rows import check_rows
 
 # An objective, its flags, and parts of the message.
 CASES = [
@@ -86,20 +88,34 @@ CASES = [
     ("gpt", "--output-format megatron --compression zstd",
      "megatron files cannot be compressed with this codec"),
 ]  # fmt: skip
+# Words that are misspelt get those that were meant.
+MEANT = [
+    ("bert", flags, f"Did you mean {meant}")
+    for flags, meant in (
+        ("--preset robert", "roberta"), ("--preset RoBERTa", "roberta"),
+        ("--output-format parqet", "parquet"), ("--input-format jsonlines", "json-lines"),
+        ("--compression zstdd", "zstd"), ("--document-rule wikitxt", "wikitext"),
+        ("--sentence-rule lines", "line"), ("--runner flnk", "Flink"),
+        ("--whole-word-mask --words jeiba", "jieba"),
+        ("--order corpsu", "corpus"), ("--log-level warn", "warning"), ("--sed 1", "--seed"),
+    )
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=" ".join)
 def test_what_cannot_be_is_refused_before_any_work(
-    case: tuple[str, ...], sample: Path, gpt_tokenizer: Path, output: Path
+    sample: Path, gpt_tokenizer: Path, output: Path
 ) -> None:
-    objective, flags, *parts = case
-    build([sample], gpt_tokenizer, output, *flags.split(), objective=objective, refused=parts)
-    assert leftovers(output.parent) == []
+    def check(row: tuple[str, ...]) -> None:
+        objective, flags, *parts = row
+        build([sample], gpt_tokenizer, output, *flags.split(), objective=objective, refused=parts)
+        assert leftovers(output.parent) == []
+
+    check_rows([*CASES, *MEANT], check)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "merged"),
-    [
+def test_all_inputs_are_read_however_they_are_given() -> None:
+    options = load_command("bert", JOB).list_options()
+    for arguments, merged in (
         ("--input a b --seed 1", {"input": ["a", "b"], "seed": ["1"]}),
         (
             "--input a --no-wait --input b c --replace",
@@ -107,28 +123,18 @@ def test_what_cannot_be_is_refused_before_any_work(
         ),
         ("--input=a --input b", {"input": ["a", "b"]}),
         ("--max_seq_length=5", {"max_seq_length": ["5"]}),
-    ],
-)
-def test_all_inputs_are_read_however_they_are_given(
-    arguments: str, merged: dict[str, list[str]]
-) -> None:
-    options = load_command("bert", JOB).list_options()
-    assert gather_words(arguments.split(), options) == merged
+    ):
+        assert gather_words(arguments.split(), options) == merged
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
+def test_an_option_given_twice_is_refused(sample: Path, tokenizer_path: Path, output: Path) -> None:
+    arguments = ("--input", sample, "--tokenizer", tokenizer_path, "--output", output)
+    for flags in (
         "--seed 1 --seed 2", "--seed=2 --seed=2", "--resume --no-resume",
         "--max-seq-length 64 --max_seq_length 32",
-    ],
-)  # fmt: skip
-def test_an_option_given_twice_is_refused(
-    flags: str, sample: Path, tokenizer_path: Path, output: Path
-) -> None:
-    arguments = ("--input", sample, "--tokenizer", tokenizer_path, "--output", output)
-    run_here("bert", *arguments, *flags.split(), refused=("given twice", "Give it once"))
-    assert not output.exists()
+    ):  # fmt: skip
+        run_here("bert", *arguments, *flags.split(), refused=("given twice", "Give it once"))
+        assert not output.exists()
 
 
 def test_two_inputs_are_read_as_one(sample: Path, tokenizer_path: Path, output: Path) -> None:
@@ -172,47 +178,24 @@ def test_no_command_that_would_not_do_is_advised(sample: Path, tmp_path: Path) -
     assert "To train one" not in refused.errors
 
 
-@pytest.mark.parametrize(
-    ("flags", "meant"),
-    [
-        ("--preset robert", "roberta"), ("--preset RoBERTa", "roberta"),
-        ("--output-format parqet", "parquet"), ("--input-format jsonlines", "json-lines"),
-        ("--compression zstdd", "zstd"), ("--document-rule wikitxt", "wikitext"),
-        ("--sentence-rule lines", "line"), ("--runner flnk", "Flink"),
-        ("--whole-word-mask --words jeiba", "jieba"),
-        ("--order corpsu", "corpus"), ("--log-level warn", "warning"), ("--sed 1", "--seed"),
-    ],
-)  # fmt: skip
-def test_every_choice_that_is_misspelt_gets_the_one_that_was_meant(
-    flags: str, meant: str, sample: Path, tokenizer_path: Path, tmp_path: Path
-) -> None:
-    part = f"Did you mean {meant}"
-    build([sample], tokenizer_path, tmp_path / "out", *flags.split(), refused=[part])
-    assert leftovers(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("command", "meant"),
-    [
+def test_a_misspelt_word_of_any_command_gets_the_one_that_was_meant() -> None:
+    for command, meant in (
         (["brt"], "bert"), (["config", "inspekt"], "inspect"),
         (["train-tokenizer", "--for", "gtp"], "gpt"),
         (["train-tokenizer", "--model", "wordpeice"], "wordpiece"),
         (["train-tokenizer", "--normalizers", "lowercas"], "lowercase"),
-    ],
-)  # fmt: skip
-def test_so_does_every_command(command: list[str], meant: str) -> None:
-    run_here(*command, refused=[f"Did you mean {meant}"])
+    ):  # fmt: skip
+        run_here(*command, refused=[f"Did you mean {meant}"])
 
 
-@pytest.mark.parametrize("flag", ["--output", "--temp-location"])
-@pytest.mark.parametrize("below", ["", "inner/folder"])
 def test_a_file_where_a_folder_is_to_be_is_named(
-    flag: str, below: str, sample: Path, tokenizer_path: Path, tmp_path: Path
+    sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
-    what = f"{file} is a file" if below else "it is a file"
-    part = f"{flag} {file / below}: {what}, and no folder. Give a new or an empty folder."
-    build([sample], tokenizer_path, tmp_path / "out", flag, file / below, refused=[part])
-    assert file.read_text() == "mine"
-    assert leftovers(tmp_path) == ["file"]
+    for flag, below in product(("--output", "--temp-location"), ("", "inner/folder")):
+        what = f"{file} is a file" if below else "it is a file"
+        part = f"{flag} {file / below}: {what}, and no folder. Give a new or an empty folder."
+        build([sample], tokenizer_path, tmp_path / "out", flag, file / below, refused=[part])
+        assert file.read_text() == "mine"
+        assert leftovers(tmp_path) == ["file"]

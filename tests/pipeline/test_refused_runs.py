@@ -8,6 +8,7 @@ import pytest
 from tests.tools.growing import Growing
 from tests.tools.jobs import build, run_here
 from tests.tools.moments import read_tree
+from tests.tools.table_rows import for_rows
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_an_append_that_is_refused_leaves_the_data_set_as_it_was(
     growing.append(texts["new"])
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "flags", "part"),
     [
         ("blank", (), "no example was built"),
@@ -52,7 +53,7 @@ def test_an_append_that_is_refused_leaves_the_data_set_as_it_was(
         ("new", ("--tokenizer", "missing.json"), "missing.json"),
     ],
 )
-@pytest.mark.parametrize("replaces", [False, True])
+@for_rows("replaces", [False, True])
 def test_a_build_that_is_refused_leaves_the_folder_as_it_was(
     text: str, flags: Sequence[str], part: str, replaces: bool,
     growing: Growing, texts: dict[str, Path], tmp_path: Path,

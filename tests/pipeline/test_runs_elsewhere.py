@@ -20,6 +20,7 @@ from pipeline.runners.engine import Run
 from pipeline.runners.portable import JobInterrupt, PortableEngine, job_id_of
 from tests.tools.engine import RUNNING, Engine, count_seconds, start_engine
 from tests.tools.jobs import assert_same_bytes, build
+from tests.tools.table_rows import for_rows
 
 _DEADLINE_SECONDS = 5
 
@@ -146,7 +147,7 @@ def test_what_interrupts_a_submission_ends_the_job(engine: Engine) -> None:
     assert state == beam_job_api_pb2.JobState.CANCELLED
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("flags", "value", "cause"),
     [
         (["PortableRunner"], "--runner PortableRunner", "no job server is named"),
@@ -167,7 +168,7 @@ def test_an_engine_that_cannot_run_the_job_is_refused(
     assert not output.exists()
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("flags", "cause"),
     [
         ([], "it runs in this process"),

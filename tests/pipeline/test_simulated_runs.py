@@ -9,14 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer
 
 from corpusmill import DataSet, make_batches
 from corpusmill.arrays.columns import tokens_of
-from corpusmill.dataset.shards import read_manifest
-from corpusmill.location import locate
-from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
 from corpusmill.verification.check_data_set import verify
+from tests.tools.data_files import manifest_of
 from tests.tools.jobs import Outcome, digests, run_any
 from tests.tools.knobs import knobs
 from tests.tools.origins import check_provenance
@@ -32,16 +29,6 @@ def run_all(commands: list[list[str]]) -> Outcome:
         if outcome.status:
             break
     return outcome
-
-
-@pytest.fixture(scope="module")
-def any_tokenizer(wordpiece: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tokenizer with the special tokens of all objectives."""
-    tokenizer = Tokenizer.from_file(str(wordpiece))
-    tokenizer.add_special_tokens(sorted({names[0] for names in FIM_TOKENS.values()}))
-    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
-    tokenizer.save(str(path))
-    return path
 
 
 @pytest.mark.parametrize("seed", range(_FIRST, _LAST))
@@ -68,7 +55,7 @@ def test_a_run_of_any_shape_keeps_all_promises(
 
 def check_epoch(folder: Path, cache: Path, seed: int) -> None:
     """Check that an epoch has every row once, whatever its order is, and can be read."""
-    for split, entry in read_manifest(locate(str(folder))).splits.items():
+    for split, entry in manifest_of(folder).splits.items():
         data_set = DataSet(folder, split, cache_folder=cache)
         order = make_batches(data_set, 4, seed=seed).order
         for epoch in range(2):

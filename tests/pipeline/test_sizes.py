@@ -4,9 +4,10 @@ import pytest
 
 from corpusmill.errors import UserError
 from pipeline.job_options import parse_size
+from tests.tools.table_rows import for_rows
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "size"),
     [
         ("5TB", 5 * 10**12), ("300 GB", 3 * 10**11), ("1.5TiB", 3 * 2**39), ("12", 12),
@@ -17,7 +18,7 @@ def test_sizes_are_parsed(text: str, size: int) -> None:
     assert parse_size("--scale-to", text) == size
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "cause"),
     [
         ("", "not a size"), ("TB", "not a size"), ("-5GB", "not a size"), ("1.5.2GB", "not a size"),

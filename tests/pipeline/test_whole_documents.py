@@ -17,6 +17,7 @@ from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs, table_files
 from tests.tools.corpus_files import KINDS
 from tests.tools.jobs import SMALL_RANGES, assert_same_bytes, build
+from tests.tools.table_rows import for_rows
 
 RULE = ("--sentence-rule", "document")
 # Code, paragraphs, white space at both ends, line breaks of both systems.
@@ -71,9 +72,9 @@ def write_folder(kind: str, folder: Path) -> tuple[Path, list[str], tuple[str, .
 EVERY_KIND = ["txt", "txt.gz", "articles", "lines", *WRITERS]
 
 
-@pytest.mark.parametrize("kind", EVERY_KIND)
+@for_rows("kind", EVERY_KIND)
 def test_every_format_gives_its_texts_as_they_stand(kind: str, tmp_path: Path) -> None:
-    folder, expected, flags = write_folder(kind, tmp_path / "in")
+    folder, expected, flags = write_folder(kind, tmp_path / kind)
     names = [flag.removeprefix("--").replace("-", "_") for flag in flags[::2]]
     arguments = dict(zip(names, flags[1::2], strict=True))
     paths = sorted(folder.iterdir())

@@ -1,15 +1,21 @@
-"""Where the files of a data set are, which its manifest tells."""
+"""The manifest of a data set, and where its files are."""
 
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.location import locate
 
 
+def manifest_of(folder: Path) -> Manifest:
+    """Return the manifest of a data set."""
+    return read_manifest(locate(str(folder)))
+
+
 def find_file(folder: Path, name: str) -> Path:
     """Return where a file of a data set is, of its name without the version that wrote it."""
-    return folder / read_manifest(locate(str(folder))).path_of(name)
+    return folder / manifest_of(folder).path_of(name)
 
 
 def find_files(folder: Path, pattern: str) -> list[Path]:
@@ -22,7 +28,7 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
     Returns:
         In the order of the names.
     """
-    paths = read_manifest(locate(str(folder))).paths
+    paths = manifest_of(folder).paths
     return [
         folder / paths[name]
         for name in sorted(paths)

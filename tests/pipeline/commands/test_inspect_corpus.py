@@ -33,6 +33,7 @@ from tests.tools.jobs import (
     read_manifest_json,
     run_here,
 )
+from tests.tools.table_rows import for_rows
 from transforms.recovery import Workplace
 
 Inspect = Callable[..., Outcome]
@@ -117,6 +118,7 @@ def test_a_build_gives_what_was_said(
 @pytest.mark.parametrize(
     ("command", "flags"),
     [
+        ("bert", ("--segments", "full-sentences", "--max-seq-length", "64", "--duplicates", "2")),
         ("electra", ("--max-seq-length", "32", "--duplicates", "3")),
         ("ernie", ("--max-seq-length", "48", "--duplicates", "2")),
         ("gpt", ("--mode", "windows", "--max-seq-length", "40", "--overlap", "8")),
@@ -276,7 +278,7 @@ def test_a_report_of_a_build_tells_rejects_by_reason(
     )
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("flags", "parts"),
     [
         (("--sample-tokens", "0"), ("--sample-tokens 0", "1 to 1000000000")),

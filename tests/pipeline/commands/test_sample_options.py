@@ -9,9 +9,10 @@ from corpusmill.errors import UserError
 from pipeline.commands.train_tokenizer import SampleOptions
 from pipeline.jobs.word_counting import SampledCorpus
 from pipeline.recipe.inputs import InputFile
+from tests.tools.table_rows import for_rows
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("wrong", "message"),
     [
         ({"sample": 0.0}, "--sample 0"),
@@ -28,12 +29,12 @@ def test_impossible_samples_are_refused(wrong: dict[str, Any], message: str) -> 
         SampleOptions(**wrong)
 
 
-@pytest.mark.parametrize("size", [2_000_000, "2000000", "2MB", "2 mb"])
+@for_rows("size", [2_000_000, "2000000", "2MB", "2 mb"])
 def test_sizes_of_samples_have_units_or_none(size: int | str) -> None:
     assert SampleOptions(sample_bytes=size).bytes == 2_000_000
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("wanted", "piece"),
     [(2**24 - 256, 2**16), (2**24, 2**16), (2**25, 2**17), (2**32, 2**24), (2**33, 2**24)],
 )

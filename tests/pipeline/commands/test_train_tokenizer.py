@@ -20,6 +20,7 @@ from tests.conftest import read_local
 from tests.tools.jobs import SMALL_RANGES, TWO_WORKERS, Outcome, build, leftovers, run_here
 from tests.tools.knobs import SMALL_SIZES, knobs
 from tests.tools.lazily import LazyModule
+from tests.tools.table_rows import for_rows
 from tests.tools.terminal import show_on_terminal
 
 transformers = LazyModule("transformers")
@@ -81,7 +82,7 @@ def test_the_models_files_are_those_of_the_library(model: str, trained: dict[str
     assert loaded.get_vocab() == vocabulary
 
 
-@pytest.mark.parametrize("model", SIZES)
+@for_rows("model", SIZES)
 def test_a_job_reads_it(model: str, trained: dict[str, Path]) -> None:
     file = read_tokenizer(str(trained[model]), read_local)
     assert file.vocab_size == int(SIZES[model])
@@ -192,7 +193,7 @@ def test_files_that_end_early_are_named(way: tuple[str, ...], sample: Path, tmp_
     assert f"b.gz ({len(whole) // 2:,} bytes)" in line
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("flags", "parts"),
     [
         (("--dropout", "0.1"), ("--dropout with --model wordpiece", "have it: bpe")),

@@ -14,6 +14,7 @@ from corpusmill.tokenization.tokenizer_file import Vocabulary
 from pipeline.job_options import BuildOptions, CorpusOptions
 from pipeline.recipe.preparation import prepare
 from tests.conftest import CHECKOUT
+from tests.tools.table_rows import for_rows
 
 TOKENS = Column("tokens", "int16", "tokens", 64, role=Role.TOKEN_IDS)
 
@@ -45,7 +46,7 @@ class ChangedOptions(GptOptions):
         return Changed(self, tokenizer.special, tokenizer.token_dtype.name, self.changes)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("changes", "message"),
     [
         ({"name": "gtp"}, "objective gtp: no objective has this name"),

@@ -5,6 +5,7 @@ import gzip
 import json
 import lzma
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import lz4.frame
@@ -21,6 +22,7 @@ from corpusmill.errors import UserError
 from pipeline.recipe.inputs import cut_files
 from pipeline.recipe.sources import find_documents
 from tests.tools.knobs import knobs
+from tests.tools.table_rows import check_rows
 
 TEXTS = [f'Boat {n}, the "Ida", came\nup the river; it rained.\n\tA line.' for n in range(40)]
 RECORDS = [{"id": n, "text": text, "score": float("nan")} for n, text in enumerate(TEXTS)]
@@ -97,28 +99,31 @@ WRITERS: dict[str, Write] = {
 }
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_records_are_read_whatever_their_file_is_called(name: str, tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    WRITERS[name](tmp_path / "in" / name)
-    options = DocumentOptions(sentence_rule="document")
-    if name == "polars.arrows":  # streams begin with no mark, so that a name must tell them
-        options = DocumentOptions(input_format="arrow", sentence_rule="document")
-    assert read_as_given(tmp_path / "in", options) == TEXTS
-    assert read_as_given(tmp_path / "in", options, 700) == TEXTS
+def test_records_are_read_whatever_their_file_is_called(tmp_path: Path) -> None:
+    def check(name: str) -> None:
+        folder = tmp_path / name / "in"
+        folder.mkdir(parents=True)
+        WRITERS[name](folder / name)
+        options = DocumentOptions(sentence_rule="document")
+        if name == "polars.arrows":  # streams begin with no mark, so that a name must tell them
+            options = DocumentOptions(input_format="arrow", sentence_rule="document")
+        assert read_as_given(folder, options) == TEXTS
+        assert read_as_given(folder, options, 700) == TEXTS
+
+    check_rows(WRITERS, check)
 
 
-@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("mark", ["", "\ufeff"])
-@pytest.mark.parametrize("range_bytes", [10**6, 50])
-def test_lines_of_text_end_as_any_system_ends_them(
-    ending: str, mark: str, range_bytes: int, tmp_path: Path
-) -> None:
+def test_lines_of_text_end_as_any_system_ends_them(tmp_path: Path) -> None:
     lines = [f"Line {n} of a letter." for n in range(30)]
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a").write_bytes((mark + ending.join([*lines, ""])).encode())
     options = DocumentOptions(document_rule="blank-lines")
-    assert read_as_given(tmp_path / "in", options, range_bytes) == lines
+    (tmp_path / "in").mkdir()
+
+    def check(row: tuple[str, str, int]) -> None:
+        ending, mark, range_bytes = row
+        (tmp_path / "in" / "a").write_bytes((mark + ending.join([*lines, ""])).encode())
+        assert read_as_given(tmp_path / "in", options, range_bytes) == lines
+
+    check_rows(product(("\n", "\r\n", "\r"), ("", "\ufeff"), (10**6, 50)), check)
 
 
 def test_a_folder_of_spark_is_read(tmp_path: Path) -> None:
@@ -133,25 +138,27 @@ def test_a_folder_of_spark_is_read(tmp_path: Path) -> None:
     assert read_as_given(folder, DocumentOptions(sentence_rule="document")) == TEXTS * 2
 
 
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        ("a.txt", b"PK\x03\x04" + bytes(99)),
-        ("b.jsonl", json.dumps(RECORDS[0]).encode("utf-16")),
-        ("b.csv", "id,text\n1,a\n".encode("utf-16")),
-        ("c.parquet", LINES),
-        ("d.md", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"),
-    ],
-)
-def test_one_file_that_is_no_text_among_many_is_refused_by_its_name(
-    name: str, data: bytes, tmp_path: Path
-) -> None:
+NO_TEXT = {
+    "a.txt": b"PK\x03\x04" + bytes(99),
+    "b.jsonl": json.dumps(RECORDS[0]).encode("utf-16"),
+    "b.csv": "id,text\n1,a\n".encode("utf-16"),
+    "c.parquet": LINES,
+    "d.md": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
+}
+
+
+def test_one_file_that_is_no_text_among_many_is_refused_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(20):
         (tmp_path / "in" / f"a{number}.txt").write_text("A line.\n")
-    (tmp_path / "in" / name).write_bytes(data)
-    with pytest.raises(UserError, match=rf"{name}"):
-        read_as_given(tmp_path / "in", DocumentOptions())
+
+    def check(name: str) -> None:
+        (tmp_path / "in" / name).write_bytes(NO_TEXT[name])
+        with pytest.raises(UserError, match=rf"{name}"):
+            read_as_given(tmp_path / "in", DocumentOptions())
+        (tmp_path / "in" / name).unlink()
+
+    check_rows(NO_TEXT, check)
 
 
 OTHERS = {
@@ -163,32 +170,29 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("kind", OTHERS)
-@pytest.mark.parametrize("chosen", [False, True])
-@pytest.mark.parametrize("looked_at", [9, 10])
-def test_no_file_is_read_as_what_others_are_unless_someone_says_so(
-    tmp_path: Path, kind: str, chosen: bool, looked_at: int
-) -> None:
+def test_no_file_is_read_as_what_others_are_unless_someone_says_so(tmp_path: Path) -> None:
     """Of files that take long to look at, not all are: here ten, or nine of them, with a store's.
 
     Only every second one is looked at where there are more than are to be.
     """
-    for number in range(10):
-        content = OTHERS[kind] if number == 9 else b"Some text .\n"
-        (tmp_path / f"{number}.bz2").write_bytes(bz2.compress(content))
-    options = DocumentOptions("text" if chosen else "auto", sentence_rule="document")
-    is_readable = chosen and kind != "UTF-16LE"
-    with knobs(looked_at_files=10 * looked_at):
-        if looked_at == 10 and not is_readable:
-            with pytest.raises(UserError, match=rf"{kind}"):
-                read_in_ranges(tmp_path, options)
-            return
-        texts, rejects = read_in_ranges(tmp_path, options)
-    assert len([text for text in texts if text == "Some text ."]) == 9
-    if is_readable:
-        assert not rejects
-        assert len(texts) > 9
-    else:
-        assert [(each.file, each.reason) for each in rejects] == [("9.bz2", "other-format")]
-        assert kind in rejects[0].detail
-        assert len(texts) == 9
+
+    def check(row: tuple[str, bool, int]) -> None:
+        kind, chosen, looked_at = row
+        for number in range(10):
+            content = OTHERS[kind] if number == 9 else b"Some text .\n"
+            (tmp_path / f"{number}.bz2").write_bytes(bz2.compress(content))
+        options = DocumentOptions("text" if chosen else "auto", sentence_rule="document")
+        is_readable = chosen and kind != "UTF-16LE"
+        with knobs(looked_at_files=10 * looked_at):
+            if looked_at == 10 and not is_readable:
+                with pytest.raises(UserError, match=rf"{kind}"):
+                    read_in_ranges(tmp_path, options)
+                return
+            texts, rejects = read_in_ranges(tmp_path, options)
+        assert texts.count("Some text .") == 9
+        assert (len(texts) > 9) == is_readable == (not rejects)
+        if rejects:
+            assert [(each.file, each.reason) for each in rejects] == [("9.bz2", "other-format")]
+            assert kind in rejects[0].detail
+
+    check_rows(product(OTHERS, (False, True), (9, 10)), check)

@@ -18,7 +18,8 @@ from corpusmill.corpus.input_formats import check_start
 from corpusmill.errors import UserError
 from pipeline.recipe.records import Records
 from tests.tools.lazily import LazyModule
-from tests.tools.read_content import read_ranges
+from tests.tools.read_content import Content, read_ranges
+from tests.tools.table_rows import check_rows
 
 datasets = LazyModule("datasets")
 
@@ -62,9 +63,8 @@ def write(
     return Path(file.path).read_text()
 
 
-@pytest.mark.parametrize("kind", GIVEN)
-def test_all_kinds_of_input_make_the_same_lines(kind: str, tmp_path: Path) -> None:
-    assert write(GIVEN[kind](), tmp_path) == LINES
+def test_all_kinds_of_input_make_the_same_lines(tmp_path: Path) -> None:
+    assert {kind for kind in GIVEN if write(GIVEN[kind](), tmp_path) != LINES} == set()
 
 
 def test_dicts_stand_as_they_are_and_other_fields_are_found(tmp_path: Path) -> None:
@@ -109,29 +109,25 @@ KINDS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_kept_and_nested_fields_are_taken(kind: str, tmp_path: Path) -> None:
+def test_kept_and_nested_fields_are_taken_or_refused(tmp_path: Path) -> None:
     fields = ("id", "data.n", "meta.day")
-    options = DocumentOptions("json-lines", text_field="data.text", keep_fields=fields)
-    data = write(KINDS[kind](), tmp_path, "data.text", fields).encode()
-    check_start(io.BytesIO(data), "the input", options)
-    content = read_ranges(data, options)
-    assert content.texts == [["a"], ["b"]]
-    rows = [tuple(row.values()) for row in content.fields]
-    assert rows[0] == ("1", "1", "2020-01-02")
-    assert rows[1] in {("2", None, None), ("2", "NaN", None)}
 
+    def read(kind: str, keep_fields: tuple[str, ...]) -> Content:
+        options = DocumentOptions("json-lines", text_field="data.text", keep_fields=keep_fields)
+        data = write(KINDS[kind](), tmp_path, "data.text", keep_fields).encode()
+        check_start(io.BytesIO(data), "the input", options)
+        return read_ranges(data, options)
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_kept_field_that_does_not_exist_is_refused(kind: str, tmp_path: Path) -> None:
-    options = DocumentOptions("json-lines", text_field="data.text", keep_fields=("url",))
+    def check(kind: str) -> None:
+        content = read(kind, fields)
+        assert content.texts == [["a"], ["b"]]
+        rows = [tuple(row.values()) for row in content.fields]
+        assert rows[0] == ("1", "1", "2020-01-02")
+        assert rows[1] in {("2", None, None), ("2", "NaN", None)}
+        with pytest.raises(UserError, match=r"--keep-fields url: .* its fields are .*data"):
+            read(kind, ("url",))
 
-    def check() -> None:
-        data = write(KINDS[kind](), tmp_path, "data.text", options.keep_fields)
-        check_start(io.BytesIO(data.encode()), "the input", options)
-
-    with pytest.raises(UserError, match=r"--keep-fields url: .* its fields are .*data"):
-        check()
+    check_rows(KINDS, check)
 
 
 def test_the_name_of_the_file_is_a_digest_of_what_it_holds(tmp_path: Path) -> None:
@@ -158,31 +154,33 @@ def test_records_are_read_once_and_written_as_they_come(tmp_path: Path) -> None:
     assert seen[-1] > path.stat().st_size // 2
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (iter([]), "--input: it has no records"),
-        ({"text": ["a"]}, "--input: it is of type dict, with text"),
-        (b"text", "--input: it is of type bytes"),
-        (7, "--input: it is of type int"),
-        (
-            lambda: datasets.DatasetDict(train=datasets.Dataset.from_dict({"text": ["a"]})),
-            "with train",
-        ),
-        (pd.DataFrame({"body": ["a"]}), "--text-field text: .* its fields are body"),
-        (pl.DataFrame({"body": ["a"]}), "--text-field text: .* its fields are body"),
-        (pa.table({"body": ["a"]}), "--text-field text: .* its fields are body"),
-        (lambda: datasets.Dataset.from_dict({"body": ["a"]}), "its fields are body"),
-        (pd.DataFrame([["a", "b"]], columns=["text", "text"]), "several columns"),
-    ],
-)  # fmt: skip
-def test_what_is_no_input_is_refused(given: Any, message: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=message):
-        write(given() if callable(given) else given, tmp_path)
+NO_INPUT = [
+    (iter([]), "--input: it has no records"),
+    ({"text": ["a"]}, "--input: it is of type dict, with text"),
+    (b"text", "--input: it is of type bytes"),
+    (7, "--input: it is of type int"),
+    (
+        lambda: datasets.DatasetDict(train=datasets.Dataset.from_dict({"text": ["a"]})),
+        "with train",
+    ),
+    (pd.DataFrame({"body": ["a"]}), "--text-field text: .* its fields are body"),
+    (pl.DataFrame({"body": ["a"]}), "--text-field text: .* its fields are body"),
+    (pa.table({"body": ["a"]}), "--text-field text: .* its fields are body"),
+    (lambda: datasets.Dataset.from_dict({"body": ["a"]}), "its fields are body"),
+    (pd.DataFrame([["a", "b"]], columns=["text", "text"]), "several columns"),
+]
 
 
-@pytest.mark.parametrize("rows", [1023, 1024, 1025])
-def test_a_data_set_of_many_rows_is_read_in_steps(rows: int, tmp_path: Path) -> None:
-    given = datasets.Dataset.from_dict({"text": [f"{number}" for number in range(rows)]})
-    lines = [json.loads(line)["text"] for line in write(given, tmp_path).splitlines()]
-    assert lines == [f"{number}" for number in range(rows)]
+def test_what_is_no_input_is_refused(tmp_path: Path) -> None:
+    def check(row: tuple[Any, str]) -> None:
+        with pytest.raises(UserError, match=row[1]):
+            write(row[0]() if callable(row[0]) else row[0], tmp_path)
+
+    check_rows(NO_INPUT, check)
+
+
+def test_a_data_set_of_many_rows_is_read_in_steps(tmp_path: Path) -> None:
+    for rows in (1023, 1024, 1025):
+        texts = [f"{number}" for number in range(rows)]
+        given = datasets.Dataset.from_dict({"text": texts})
+        assert [json.loads(line)["text"] for line in write(given, tmp_path).splitlines()] == texts

@@ -11,6 +11,7 @@ from corpusmill.tokenization.sources.read import read_tokenizer
 from pipeline.recipe.inputs import InputFile, list_inputs, read_bytes
 from tests.tools.jobs import run_here
 from tests.tools.knobs import knobs
+from tests.tools.table_rows import for_rows
 from transforms.storage.files import create_file, locate, open_file
 
 
@@ -38,7 +39,7 @@ def test_a_file_is_known_by_its_absolute_path_its_size_and_its_name(corpus: Path
     assert list_inputs(["more/c.txt"], "/nowhere") == [InputFile(str(path), 3, "c.txt", modified)]
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "inputs",
     [
         (".",), ("../corpus",), ("../corpus/",), ("more", "."), ("**/*.txt", "b.gz", "[[]1].txt"),
@@ -95,7 +96,7 @@ def test_compressed_files_are_read_whole(corpus: Path) -> None:
     assert not by_name["c"]
 
 
-@pytest.mark.parametrize("pattern", ["missing.txt", "*.parquet", "more/missing/", "missing/*.txt"])
+@for_rows("pattern", ["missing.txt", "*.parquet", "more/missing/", "missing/*.txt"])
 def test_what_names_no_file_is_refused(corpus: Path, pattern: str) -> None:
     with pytest.raises(UserError, match="no such file") as caught:
         names(str(corpus), pattern)

@@ -11,6 +11,7 @@ from pipeline.runners.engine import Engine
 from pipeline.runners.flink.job import FlinkRest, Overview
 from pipeline.runners.launch import load_engine, resolve_name
 from pipeline.runners.portable import PortableEngine
+from tests.tools.table_rows import for_rows
 
 CLUSTER = ("--flink_master=host:8081", "--parallelism=8")
 PLACES = {"--input": "/in", "--output": "/out", "--temp-location": "/temp"}
@@ -35,7 +36,7 @@ def test_names_of_beam_that_mean_the_local_engine_are_known() -> None:
     assert (other.name, type(other)) == ("SparkRunner", PortableEngine)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("given", "name"),
     [
         ("flink", "FlinkRunner"), ("FLINKRUNNER", "FlinkRunner"), ("dataflow", "DataflowRunner"),
@@ -69,7 +70,7 @@ def test_what_the_user_sets_wins_over_what_we_set() -> None:
     assert dataflow.flags["machine_type"] == "n2-highmem-8"
 
 
-@pytest.mark.parametrize("flag", PLACES)
+@for_rows("flag", PLACES)
 def test_dataflow_takes_no_local_path(flag: str) -> None:
     with pytest.raises(UserError, match="the project that pays"):
         engine("DataflowRunner", places=STORES).check()
@@ -77,8 +78,8 @@ def test_dataflow_takes_no_local_path(flag: str) -> None:
         engine("DataflowRunner", places=STORES | {flag: "/data/x"}).check()
 
 
-@pytest.mark.parametrize("name", ["FlinkRunner", "PortableRunner", "SparkRunner"])
-@pytest.mark.parametrize("flag", PLACES)
+@for_rows("name", ["FlinkRunner", "PortableRunner", "SparkRunner"])
+@for_rows("flag", PLACES)
 def test_workers_elsewhere_take_no_relative_path(name: str, flag: str) -> None:
     arguments = CLUSTER if name == "FlinkRunner" else ()
     with pytest.raises(UserError, match="a relative path names another file") as caught:

@@ -12,6 +12,7 @@ from apache_beam.transforms.userstate import BagStateSpec
 
 from tests.tools import proto_checks
 from tests.tools.proto_checks import LARGEST_PAYLOAD, find_faults
+from tests.tools.table_rows import for_rows
 
 
 class Plain:
@@ -163,9 +164,7 @@ def test_a_pipeline_like_ours_has_no_faults() -> None:
     assert find_faults(proto_of(good)) == []
 
 
-@pytest.mark.parametrize(
-    ("build", "what"), BROKEN, ids=lambda value: getattr(value, "__name__", "")
-)
+@for_rows(("build", "what"), BROKEN)
 def test_what_is_broken_is_found_where_it_is(
     build: Callable[[beam.Pipeline], None], what: str
 ) -> None:
