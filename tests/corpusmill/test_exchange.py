@@ -5,6 +5,7 @@ import fcntl
 import os
 import signal
 from collections.abc import Callable
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import BinaryIO
@@ -185,14 +186,13 @@ def test_an_exchange_is_on_the_disk_when_it_returns(tmp_path: Path, synced: list
         assert synced[-1] == str(tmp_path)
 
 
-@pytest.mark.parametrize("is_folder", [True, False])
 def test_a_disk_that_fails_is_named_and_one_that_syncs_no_folders_is_not(
-    is_folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
-    for number in (errno.EIO, *synced_files._NO_SYNC):
+    for number, is_folder in product((errno.EIO, *synced_files._NO_SYNC), (True, False)):
 
-        def fail(descriptor: int, number: int = number) -> None:
+        def fail(descriptor: int, number: int = number, is_folder: bool = is_folder) -> None:
             if os.path.isdir(f"/proc/self/fd/{descriptor}") == is_folder:  # noqa: PTH112
                 raise OSError(number, os.strerror(number))
 

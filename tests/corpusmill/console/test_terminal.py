@@ -17,23 +17,20 @@ HOSTILE = "x[red]y[/] :smile: \x1b[31m\u202e \udcff"
 SHOWN = r"x[red]y[/] :smile: \u001b[31m\u202e \udcff"
 
 
-@pytest.mark.parametrize("is_terminal", [False, True])
-def test_foreign_text_is_printed_as_it_is(is_terminal: bool) -> None:
-    stream = io.StringIO()
-    console = Terminal(file=stream, force_terminal=is_terminal, color_system=None, width=200)
-    console.print(HOSTILE)
-    console.print(Text(f"{HOSTILE}\n{HOSTILE}"))
-    table = Table(box=None, show_header=False)
-    table.add_row(Text(HOSTILE))
-    console.print(table, soft_wrap=False)
-    console.print("one\nline")
-    lines = [line.strip() for line in stream.getvalue().splitlines()]
-    assert lines[:3] == [SHOWN] * 3
-    assert lines[3].startswith(SHOWN[:20])  # its column is as wide as the text was
-    assert lines[4:] == [r"one\nline"]
-
-
-def test_colours_still_reach_the_terminal() -> None:
+def test_foreign_text_is_printed_as_it_is_and_colours_reach_the_terminal() -> None:
+    for is_terminal in (False, True):
+        stream = io.StringIO()
+        console = Terminal(file=stream, force_terminal=is_terminal, color_system=None, width=200)
+        console.print(HOSTILE)
+        console.print(Text(f"{HOSTILE}\n{HOSTILE}"))
+        table = Table(box=None, show_header=False)
+        table.add_row(Text(HOSTILE))
+        console.print(table, soft_wrap=False)
+        console.print("one\nline")
+        lines = [line.strip() for line in stream.getvalue().splitlines()]
+        assert lines[:3] == [SHOWN] * 3
+        assert lines[3].startswith(SHOWN[:20])  # its column is as wide as the text was
+        assert lines[4:] == [r"one\nline"]
     stream = io.StringIO()
     console = Terminal(file=stream, force_terminal=True, color_system="standard", width=80)
     console.print(Text("red\x1b[2J", style="red"))

@@ -203,11 +203,9 @@ def test_an_exchange_with_somebody_in_between_leaves_what_that_one_wrote(
 
 
 @pytest.mark.usefixtures("small_parts")
-@pytest.mark.parametrize("blocks", [1, 5], ids=["one request", "an upload"])
-def test_an_object_that_is_written_once_is_never_replaced(bucket: Bucket, blocks: int) -> None:
+def test_an_object_that_is_written_once_is_never_replaced(bucket: Bucket) -> None:
     """A retry that made the same bytes is told that all is well."""
     path = f"{bucket.url}/once"
-    parts = [bytes([number]) * 3_000_000 for number in range(blocks)]
 
     def write(parts: list[bytes], meanwhile: Callable[[], object] = lambda: None) -> None:
         with create_once(path, f"{bucket.url}/scratch") as stream:
@@ -215,21 +213,22 @@ def test_an_object_that_is_written_once_is_never_replaced(bucket: Bucket, blocks
                 stream.write(part)
             meanwhile()
 
-    def ends(request: Request) -> bool:
-        return request.changes and (blocks == 1 or is_end_of_upload(request))
-
-    bucket.proxy.fault = on_kth(0, "lost", ends)
-    write(parts)
-    write(parts)
-    with pytest.raises(RuntimeError, match="once exists, and holds other bytes"):
-        write([*parts[:-1], b"x" * 3_000_000])
-    assert read_file(path) == b"".join(parts)
-    # Somebody else writes it while our upload is under way.
-    locate(bucket.url).delete(["once"])
-    with pytest.raises(RuntimeError, match="holds other bytes"):
-        write(parts, lambda: write_file(path, b"another's"))
-    assert read_file(path) == b"another's"
-    assert locate(bucket.url).list() == {"once": 9}
+    # One request, or an upload.
+    for blocks, ends in ((1, lambda request: request.changes), (5, is_end_of_upload)):
+        parts = [bytes([number]) * 3_000_000 for number in range(blocks)]
+        bucket.proxy.fault = on_kth(0, "lost", ends)
+        write(parts)
+        write(parts)
+        with pytest.raises(RuntimeError, match="once exists, and holds other bytes"):
+            write([*parts[:-1], b"x" * 3_000_000])
+        assert read_file(path) == b"".join(parts)
+        # Somebody else writes it while our upload is under way.
+        locate(bucket.url).delete(["once"])
+        with pytest.raises(RuntimeError, match="holds other bytes"):
+            write(parts, lambda: write_file(path, b"another's"))
+        assert read_file(path) == b"another's"
+        assert locate(bucket.url).list() == {"once": 9}
+        locate(bucket.url).delete(["once"])
 
 
 @pytest.mark.parametrize("bucket", ["s3"], indirect=True)
