@@ -121,9 +121,16 @@ def outcome_of(status: int, text: str, fields: Mapping[str, str] | None = None) 
 
 def outcome_with_trace(error: BaseException, cause: str) -> Outcome:
     """Return the outcome of a fault, whose trace goes to a file, and not to the user."""
-    trace, where = _write_trace(error)
+    trace = "".join(traceback.format_exception(error))
+    try:
+        handle, path = mkstemp(prefix="corpusmill-", suffix=".log")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(trace)
+        trace, where = path, f"The whole trace is in {path}"
+    except OSError as failure:
+        where = f"Its trace cannot be written ({first_line(failure)})"
     text = f"error: {cause.rstrip('.')}. {where}{notes_of(error, '. ')}"
-    return outcome_of(FAILURE, text, trace)
+    return outcome_of(FAILURE, text, {"trace": trace})
 
 
 def blame_system(error: BaseException) -> UserError | None:
@@ -158,15 +165,3 @@ def notes_of(error: BaseException, begin: str = " ") -> str:
     """Join the notes on an error, such as how to resume."""
     notes = (f"{begin}{note}" for note in getattr(error, "__notes__", []))
     return spell("".join(notes), as_flag)
-
-
-def _write_trace(error: BaseException) -> tuple[dict[str, str], str]:
-    """Write the trace to a file, and say where it is."""
-    trace = "".join(traceback.format_exception(error))
-    try:
-        handle, path = mkstemp(prefix="corpusmill-", suffix=".log")
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(trace)
-    except OSError as failure:
-        return {"trace": trace}, f"Its trace cannot be written ({first_line(failure)})"
-    return {"trace": path}, f"The whole trace is in {path}"

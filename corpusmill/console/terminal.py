@@ -44,15 +44,12 @@ class Terminal(Console):
     ) -> Iterable[Segment]:
         """Render an object, with all text in it made printable."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(_lines(segment.text), segment.style)
+            text = "\n".join(map(printable, segment.text.split("\n")))
+            yield segment if segment.control else Segment(text, segment.style)
 
     def on_broken_pipe(self) -> None:
         """Go on without output: its reader has seen enough, as in `inspect FOLDER | head`."""
         drop_unread_output()
-
-
-def _lines(text: str) -> str:
-    return "\n".join(map(printable, text.split("\n")))
 
 
 def prepare_streams() -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
+from corpusmill.commands.tracing import follow
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.reading.token_packs import TokenPacks
@@ -312,3 +313,17 @@ def test_files_that_hold_no_state_of_the_data_set_are_refused(data: Path, tmp_pa
         state.write_bytes(content)
         jobs.run_here("trace", data, "--state", state, "--batch-size", "4", refused=[message])
         assert not Path("exploded").exists()
+
+
+def test_items_are_counted_on_a_terminal_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for is_terminal in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setenv("FORCE_COLOR" if is_terminal else "NO_COLOR", "1")
+            patch.setenv("TTY_COMPATIBLE", "1" if is_terminal else "0")
+            assert list(follow(iter("abc"), 3, "letters read")) == ["a", "b", "c"]
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert ("letters read" in output.err and "3/3" in output.err) == is_terminal
+        assert is_terminal or output.err == ""
