@@ -499,7 +499,10 @@ def _judge_table(text: str, is_whole: bool) -> Content | None:
             continue
         _, table = find_dialect(text, is_whole, separator, None, "")
         rows = [row for row in table if len(row) == len(names)]
-        is_usual = _are_usual(names)
+        # A name is one that columns have, or all are but for large letters.
+        is_usual = not _USUAL_NAMES.isdisjoint(names) or _USUAL_NAMES.issuperset(
+            map(str.lower, names)
+        )
         if (len(table) - len(rows)) * (4 if is_usual else _PROSE_SHARE) > len(table):
             continue
         input_format = "tsv" if separator == "\t" else "csv"
@@ -510,11 +513,6 @@ def _judge_table(text: str, is_whole: bool) -> Content | None:
             is_table &= not any(map(set.__contains__, map(set, zip(*rows[1:], strict=True)), names))
             return Content(format=input_format) if is_table else Content(resembles=input_format)
     return None
-
-
-def _are_usual(names: Sequence[str]) -> bool:
-    """Whether a name is one that columns have, or all are but for large letters."""
-    return not _USUAL_NAMES.isdisjoint(names) or _USUAL_NAMES.issuperset(map(str.lower, names))
 
 
 def _has_values(rows: Sequence[Sequence[str]]) -> bool:

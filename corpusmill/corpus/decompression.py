@@ -283,11 +283,6 @@ class ReturnReader(io.RawIOBase):
         super().__init__()
         self._stream = stream
 
-    @classmethod
-    def open(cls, stream: BinaryIO) -> BinaryIO:
-        """Return a text with newlines."""
-        return cast(BinaryIO, cls(stream))
-
     def readable(self) -> bool:
         """Say that it can be read."""
         return True

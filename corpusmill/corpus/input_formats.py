@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from corpusmill.corpus.batches import BATCH_BYTES, DocumentBatch, FileRange, ReadCounts
 from corpusmill.corpus.content import (
@@ -36,8 +36,7 @@ from corpusmill.corpus.records.json_values import check_json, read_json
 from corpusmill.corpus.records.record_documents import RecordCollector
 from corpusmill.corpus.registry import FORMATS, CorpusFormat
 from corpusmill.corpus.sentence_splitting import load_splitter, split_sentences
-from corpusmill.corpus.tables.arrow import ArrowTable
-from corpusmill.corpus.tables.parquet import ParquetTable
+from corpusmill.corpus.tables.arrow import ArrowTable, ParquetTable
 from corpusmill.corpus.tables.reading import PIECE_BITS, OpenTable, check_table, read_table
 from corpusmill.corpus.text.text_documents import read_text
 from corpusmill.errors import UserError, option
@@ -315,7 +314,7 @@ def read_corpus(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
         found = judge_bytes(head) if is_known else judge(head, is_whole)
         if found and (conflict := find_conflict(found, options.input_format, is_known)):
             return iter([_refuse_file(stream, part, conflict[0])])
-        stream = ReturnReader.open(stream) if has_returns(head) else stream
+        stream = cast(BinaryIO, ReturnReader(stream)) if has_returns(head) else stream
     batches = reader.read(stream, part)
     if options.text_maker:
         batches = _name_file(batches, part.file)
@@ -377,6 +376,6 @@ def check_start(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
         load_splitter(options.language)
     reader = FORMATS[options.input_format]
     if reader.is_text and has_returns(peek_head(stream)[0]):
-        stream = ReturnReader.open(stream)
+        stream = cast(BinaryIO, ReturnReader(stream))
     if reader.check:
         reader.check(stream, file, options)

@@ -25,20 +25,29 @@ def table_of(texts: Texts, kind: pa.DataType | None = None) -> pa.Table:
 
 
 def parquet(texts: Texts, rows: int, kind: pa.DataType | None = None, **options: Any) -> bytes:
+    return parquet_of(table_of(texts, kind), rows, **options)
+
+
+def parquet_of(table: pa.Table, rows: int | None = None, **options: Any) -> bytes:
     sink = io.BytesIO()
-    pq.write_table(table_of(texts, kind), sink, row_group_size=rows, **options)
+    pq.write_table(table, sink, row_group_size=rows, **options)
     return sink.getvalue()
 
 
 def arrow_file(texts: Texts, rows: int, kind: pa.DataType | None = None, **options: Any) -> bytes:
-    return _ipc(pa.ipc.new_file, table_of(texts, kind), rows, **options)
+    return arrow_of(table_of(texts, kind), rows, pa.ipc.new_file, **options)
 
 
 def arrow_stream(texts: Texts, rows: int, kind: pa.DataType | None = None, **options: Any) -> bytes:
-    return _ipc(pa.ipc.new_stream, table_of(texts, kind), rows, **options)
+    return arrow_of(table_of(texts, kind), rows, pa.ipc.new_stream, **options)
 
 
-def _ipc(new: Callable[..., Any], table: pa.Table, rows: int, **options: Any) -> bytes:
+def arrow_of(
+    table: pa.Table,
+    rows: int | None = None,
+    new: Callable[..., Any] = pa.ipc.new_file,
+    **options: Any,
+) -> bytes:
     sink = io.BytesIO()
     with new(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
         writer.write_table(table, max_chunksize=rows)

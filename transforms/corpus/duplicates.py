@@ -15,6 +15,7 @@ its digests and the one that tokenizes it.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -219,6 +220,21 @@ def _join(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBat
         yield pa.concat_batches(waiting)
 
 
+def route_outputs(
+    outputs: Sequence[Output], main: str, routes: Routes, number: int
+) -> Iterator[Any]:
+    """Yield the segments of a unit of work with the keys of their routes, and its other outputs.
+
+    Args:
+        outputs: of the unit of work.
+        main: the tag of the segments.
+        routes: how they reach what gathers them.
+        number: of the unit of work.
+    """
+    yield from routes.route(number, [value for tag, value in outputs if tag == main])
+    yield from (TaggedOutput(tag, value) for tag, value in outputs if tag != main)
+
+
 class _FindRepeats(beam.DoFn):
     """Find the documents of a bucket of hashes that repeat an earlier one."""
 
@@ -229,11 +245,7 @@ class _FindRepeats(beam.DoFn):
         bucket, segments = element
         journal = Journal(self._options.place)
         outputs = run_once(journal, f"comparison-{bucket}", lambda: self._find(list(segments)))
-        repeats = [segment for tag, segment in outputs if tag == REPEATS]
-        yield from self._options.task_routes.route(bucket, repeats)
-        for tag, value in outputs:
-            if tag == COUNTS:
-                yield TaggedOutput(COUNTS, value)
+        yield from route_outputs(outputs, REPEATS, self._options.task_routes, bucket)
 
     def _find(self, segments: Sequence[Segment]) -> Iterator[Output]:
         options, tally = self._options, Tally()

@@ -47,6 +47,7 @@ from transforms.corpus.duplicates import (
     Screening,
     count_parts,
     give_to_tasks,
+    route_outputs,
 )
 from transforms.corpus.plan import Plan, PlanTasks, read_line, read_task
 from transforms.corpus.read import TaskReader
@@ -215,9 +216,7 @@ class _FindKnown(beam.DoFn):
         comparison = self._search.comparison
         work = partial(self._find, [segment for segment in segments if segment.path])
         outputs = run_once(Journal(comparison.place), f"known-{bucket}", work)
-        repeats = [segment for tag, segment in outputs if tag == REPEATS]
-        yield from comparison.task_routes.route(bucket, repeats)
-        yield from (TaggedOutput(COUNTS, value) for tag, value in outputs if tag == COUNTS)
+        yield from route_outputs(outputs, REPEATS, comparison.task_routes, bucket)
 
     def _find(self, segments: Sequence[Segment]) -> Iterator[Output]:
         tally = Tally()

@@ -213,14 +213,6 @@ class PoolOptions:
     place: Workplace
     tasks: int = 1
 
-    def assign_splits(self, documents: np.ndarray) -> np.ndarray:
-        """Return the split of each document, uint8[n].
-
-        Args:
-            documents: uint64[n], ids.
-        """
-        return assign_splits(self.seed, documents, self.validation_share)
-
 
 class PoolDoFn(beam.DoFn):
     """Draw one pool from all candidates."""
@@ -264,7 +256,7 @@ class PoolDoFn(beam.DoFn):
         priorities = pools.priorities(options.seed, ids)
         limit = pools.choose(priorities, ids, tokens, options.tokens)
         is_drawn = priorities <= np.uint64(limit) if limit >= 0 else np.zeros(len(ids), np.bool_)
-        train = options.assign_splits(ids[is_drawn]) == TRAIN
+        train = assign_splits(options.seed, ids[is_drawn], options.validation_share) == TRAIN
         shape = pools.PoolShape(
             int(is_drawn.sum()),
             int(sentences[is_drawn].sum()),
@@ -276,9 +268,10 @@ class PoolDoFn(beam.DoFn):
 
     def _choose(self, batch: pa.RecordBatch, limit: int, split: int) -> pa.RecordBatch:
         """Return the documents of a batch that are in the pool's part of a split."""
-        seed, ids = self._options.seed, batch.column("document").to_numpy()
+        seed, share = self._options.seed, self._options.validation_share
+        ids = batch.column("document").to_numpy()
         is_drawn = pools.priorities(seed, ids) <= np.uint64(max(limit, 0))
-        is_drawn &= (self._options.assign_splits(ids) == split) & (limit >= 0)
+        is_drawn &= (assign_splits(seed, ids, share) == split) & (limit >= 0)
         return batch if is_drawn.all() else batch.filter(pa.array(is_drawn))
 
 

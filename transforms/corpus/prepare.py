@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
 from corpusmill.arrays.distinct import hash_rows
@@ -23,7 +22,7 @@ from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.text_cuts import Cuts
 from transforms.coders import NamedOutputs
-from transforms.corpus.duplicates import Screening
+from transforms.corpus.duplicates import Screening, route_outputs
 from transforms.corpus.known_texts import load_known
 from transforms.corpus.plan import read_task
 from transforms.corpus.pool import CANDIDATES, CandidateFile
@@ -228,11 +227,7 @@ class _PrepareTask(TaskDoFn):
     def process(self, element: Task) -> Iterator[tuple[int, Segment]]:
         name = f"task-{element.number}"
         outputs = run_once(self._journal, name, lambda: self._spill(element))
-        segments = [segment for tag, segment in outputs if tag == SEGMENTS]
-        yield from self._preparation.routes.route(element.number, segments)
-        for tag, value in outputs:
-            if tag != SEGMENTS:
-                yield TaggedOutput(tag, value)
+        yield from route_outputs(outputs, SEGMENTS, self._preparation.routes, element.number)
 
     def _spill(self, task: Task) -> Iterator[Output]:
         ranges = read_task(task)

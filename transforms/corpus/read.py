@@ -88,7 +88,10 @@ class TaskReader:
                     # Written as they come: a small compressed file may hold any number of them.
                     if rejects and self._keeps_rejects:
                         self._write(batch, files)
-                    documents = self._drop(self._conform(batch.documents), planned.name)
+                    documents = batch.documents
+                    if fields := self._options.keep_fields:
+                        documents = conform_fields(documents, fields)
+                    documents = self._drop(documents, planned.name)
                     self._count_kept(documents)
                     if self._sources:
                         counts = {
@@ -117,11 +120,6 @@ class TaskReader:
             most_bytes = None if is_here else MOST_FETCHED_BYTES
             if checked := stream.finish(most_bytes):
                 self.ranges.append(ReadRange(planned.file_index, start, *checked))
-
-    def _conform(self, documents: pa.RecordBatch) -> pa.RecordBatch:
-        """Return documents with the kept fields of all sources."""
-        fields = self._options.keep_fields
-        return conform_fields(documents, fields) if fields else documents
 
     def _read_stream(
         self, raw: BinaryIO, planned: PlannedRange, file_range: FileRange

@@ -14,6 +14,7 @@ Quotes = Literal["double", "backslash", "none"]
 SEPARATORS = (",", ";", "\t", "|")
 # So many show whether a file is a table.
 _MOST_LINES = 1000
+_MOST_CELL = 2**31 - 1
 Rows = list[list[str]]
 
 
@@ -30,6 +31,8 @@ class Dialect(NamedTuple):
 
     def read_rows(self, lines: Iterable[str]) -> Any:
         """Return the reader of Python's `csv` for lines with their ends; it is strict."""
+        # The limit is one of the process. What bounds a cell is the length of its row.
+        csv.field_size_limit(_MOST_CELL)
         options: dict[str, Any] = {}
         if self.quotes == "none":
             options["quoting"] = csv.QUOTE_NONE

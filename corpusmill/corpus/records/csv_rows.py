@@ -11,7 +11,6 @@ line, not the file.
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import BinaryIO
 
 import numpy as np
@@ -19,7 +18,7 @@ import pyarrow as pa
 
 from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, UnreadableError
 from corpusmill.corpus.decompression import HEAD_BYTES, DamagedStreamError, peek
-from corpusmill.corpus.document_options import MAX_LIMIT_BYTES, DocumentOptions
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.csv_dialects import Dialect, find_dialect
 from corpusmill.corpus.records.record_documents import (
     RecordCollector,
@@ -44,6 +43,8 @@ _PROBE_BYTES = 2**20
 _Failure = tuple[str, str]
 # The quoted cell of a row is not closed by the end of the waiting lines.
 _OPEN = ("open", "")
+# What Python's reader says then.
+_END_MESSAGE = "unexpected end of data"
 
 
 class _Rows(RecordCollector):
@@ -131,7 +132,6 @@ class _Rows(RecordCollector):
         Args:
             if_open: why to refuse a row that is open at their end; by default it keeps waiting.
         """
-        _allow_long_cells()
         start = 0
         while start < len(self._lines):
             start, failure = self._parse_rows(start)
@@ -168,15 +168,9 @@ class _Rows(RecordCollector):
         Returns:
             The first line of the row that failed, and why; or the number of lines and None.
         """
-        base, offsets, failure, ran_out = start, self._offsets, None, False
-
-        def note_end() -> Iterator[str]:
-            nonlocal ran_out
-            ran_out = True
-            yield from ()
-
+        base, offsets, failure = start, self._offsets, None
         lines = map(self._lines.__getitem__, range(start, len(self._lines)))
-        reader = self._dialect.read_rows(chain(lines, note_end()))
+        reader = self._dialect.read_rows(lines)
         try:
             for row in reader:
                 end = base + reader.line_num
@@ -187,7 +181,8 @@ class _Rows(RecordCollector):
                         start = end
                         continue
                     self._starts.append(offsets[start])
-                    self._ends.append(offsets[end] - _measure_break(self._lines[end - 1]))
+                    last = self._lines[end - 1]
+                    self._ends.append(offsets[end] - last.endswith("\n") - last.endswith("\r\n"))
                     for column, values in zip(self._kept, self._kept_cells, strict=True):
                         values.append(row[column] if column >= 0 else None)
                 else:
@@ -197,7 +192,7 @@ class _Rows(RecordCollector):
                 return start, None
         except csv.Error as error:
             end = base + reader.line_num
-            failure = _OPEN if ran_out else ("invalid-csv", str(error))
+            failure = _OPEN if str(error) == _END_MESSAGE else ("invalid-csv", str(error))
         if self._is_too_long(start, end):
             limit = f"--max-line-bytes {self.part.options.max_line_bytes}"
             return start, ("row-too-long", f"a quoted cell continues beyond {limit}")
@@ -274,17 +269,7 @@ class _Rows(RecordCollector):
         return super().take()
 
 
-def _measure_break(line: str) -> int:
-    return 2 if line.endswith("\r\n") else int(line.endswith("\n"))
-
-
-def _allow_long_cells() -> None:
-    # The limit is one of the process; here the length of a row is what bounds a cell.
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_LIMIT_BYTES))
-
-
 def _find_dialect(head: bytes, options: DocumentOptions) -> Dialect:
-    _allow_long_cells()
     text, is_whole = head.decode(errors="replace"), len(head) < HEAD_BYTES
     separator = options.csv_separator or ("\t" if options.input_format == "tsv" else None)
     return find_dialect(text, is_whole, separator, options.csv_quotes, options.text_field)[0]
@@ -301,7 +286,6 @@ def check_csv_field(stream: BinaryIO, file: str, options: DocumentOptions) -> No
     Raises:
         UserError: names the existing fields. A header that cannot be read is left to the run.
     """
-    _allow_long_cells()
     data = stream.read(_PROBE_BYTES)
     whole = data if len(data) < _PROBE_BYTES else data[: data.rfind(b"\n") + 1]
     text = whole.removeprefix(BYTE_ORDER_MARK).decode(errors="replace")

@@ -7,11 +7,11 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +24,7 @@ from corpusmill.errors import UserError
 from tests.tools.corpus_files import as_tar, as_wet
 from tests.tools.knobs import small_batches
 from tests.tools.read_content import Content, read_ranges
+from tests.tools.table_files import arrow_of, parquet_of
 
 JSON = DocumentOptions(input_format="json-lines", keep_fields=("url", "n"))
 DOCUMENTS = [["One .", "Two ."], ["Three ."], ["Four .", "Five .", "Six ."]]
@@ -161,24 +162,11 @@ EXPECTED = {
 }  # fmt: skip
 
 
-def as_parquet(table: pa.Table, rows: int, **options: Any) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink, row_group_size=rows, **options)
-    return sink.getvalue()
-
-
-def as_arrow(table: pa.Table, rows: int) -> bytes:
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=rows)
-    return sink.getvalue()
-
-
 @pytest.mark.parametrize("rows", [1, 2, 3])
 @pytest.mark.parametrize(
     ("kind", "write"),
-    [("parquet", as_parquet), ("arrow", as_arrow),
-     ("parquet", lambda table, rows: as_parquet(table, rows, use_dictionary=False))],
+    [("parquet", parquet_of), ("arrow", partial(arrow_of, new=pa.ipc.new_stream)),
+     ("parquet", lambda table, rows: parquet_of(table, rows, use_dictionary=False))],
 )  # fmt: skip
 def test_fields_of_tables_become_text(kind: str, write: Any, rows: int) -> None:
     data, names = write(TABLE, rows), tuple(EXPECTED)
@@ -218,7 +206,7 @@ def test_fields_of_avro_become_text(nested: bool) -> None:
 
 
 def test_pieces_of_a_row_keep_its_fields() -> None:
-    data = as_parquet(pa.table({"text": ["aa\nbb\ncc", "d"], "url": ["1", "2"]}), 2)
+    data = parquet_of(pa.table({"text": ["aa\nbb\ncc", "d"], "url": ["1", "2"]}), 2)
     options = DocumentOptions(input_format="parquet", keep_fields=("url",), max_document_bytes=2)
     content = read_ranges(data, options)
     assert [fields["url"] for fields in content.fields] == ["1", "1", "1", "2"]
@@ -226,7 +214,7 @@ def test_pieces_of_a_row_keep_its_fields() -> None:
 
 
 def test_a_field_that_is_too_long_costs_its_row() -> None:
-    data = as_parquet(pa.table({"text": ["a", "b"], "url": ["1", "2" * 30]}), 2)
+    data = parquet_of(pa.table({"text": ["a", "b"], "url": ["1", "2" * 30]}), 2)
     options = DocumentOptions(input_format="parquet", keep_fields=("url",), max_line_bytes=20)
     content = read_ranges(data, options)
     assert content.texts == [["a"]]
@@ -239,7 +227,7 @@ def test_large_fields_make_small_batches() -> None:
     table = pa.table({"text": ["a"] * 64, "url": ["u" * 2**18] * 64})
     options = DocumentOptions(input_format="parquet", keep_fields=("url",))
     part = FileRange("f", 0, options)
-    batches = list(read_corpus(io.BytesIO(as_parquet(table, 64)), part))
+    batches = list(read_corpus(io.BytesIO(parquet_of(table, 64)), part))
     assert sum(batch.documents.num_rows for batch in batches) == 64
     assert max(batch.documents.nbytes for batch in batches) < 2**22
 
@@ -247,7 +235,7 @@ def test_large_fields_make_small_batches() -> None:
 def test_a_column_that_a_later_file_lacks_is_null() -> None:
     table = pa.table({"text": ["a"]})
     options = DocumentOptions(keep_fields=("url",))
-    for kind, data in (("parquet", as_parquet(table, 1)), ("arrow", as_arrow(table, 1)),
+    for kind, data in (("parquet", parquet_of(table, 1)), ("arrow", arrow_of(table, 1)),
                        ("csv", b"text\na\n")):  # fmt: skip
         content = read_ranges(data, replace(options, input_format=kind))
         assert (content.texts, content.fields) == ([["a"]], [{"url": None}])
@@ -287,7 +275,7 @@ def test_formats_without_fields_are_refused(name: str) -> None:
 def test_a_table_without_the_column_is_refused() -> None:
     table = pa.table({"text": ["a"], "source": ["b"]})
     options = DocumentOptions(keep_fields=("url",))
-    for kind, data in (("parquet", as_parquet(table, 1)), ("arrow", as_arrow(table, 1)),
+    for kind, data in (("parquet", parquet_of(table, 1)), ("arrow", arrow_of(table, 1)),
                        ("csv", b"text,source\na,b\n")):  # fmt: skip
         with pytest.raises(UserError, match="text, source"):
             check_start(io.BytesIO(data), "f", replace(options, input_format=kind))

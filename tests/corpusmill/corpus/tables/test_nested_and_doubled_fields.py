@@ -4,11 +4,11 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.corpus.batches import FileRange
@@ -16,7 +16,7 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.errors import UserError
 from tests.tools.read_content import read_ranges
-from tests.tools.table_files import CountingStream
+from tests.tools.table_files import CountingStream, arrow_of, parquet_of
 
 OPTIONS = DocumentOptions(text_field="data.text", keep_fields=("data.meta.url", "data.n", "tags"))
 INNER = pa.struct([("url", pa.string()), ("tags", pa.list_(pa.string()))])
@@ -49,19 +49,6 @@ def table() -> pa.Table:
     return pa.Table.from_pylist(ROWS, schema)
 
 
-def as_parquet(given: pa.Table) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(given, sink, row_group_size=2)
-    return sink.getvalue()
-
-
-def as_arrow(given: pa.Table) -> bytes:
-    sink = io.BytesIO()
-    with pa.ipc.new_file(sink, given.schema) as writer:
-        writer.write_table(given, max_chunksize=2)
-    return sink.getvalue()
-
-
 def as_avro(_: pa.Table) -> bytes:
     sink = io.BytesIO()
     fastavro.writer(sink, AVRO, ROWS, sync_interval=1)
@@ -74,7 +61,8 @@ def as_json_lines(_: pa.Table) -> bytes:
 
 Write = Callable[[pa.Table], bytes]
 WRITERS: dict[str, Write] = {
-    "parquet": as_parquet, "arrow": as_arrow, "avro": as_avro, "json-lines": as_json_lines
+    "parquet": partial(parquet_of, rows=2), "arrow": partial(arrow_of, rows=2), "avro": as_avro,
+    "json-lines": as_json_lines,
 }  # fmt: skip
 formats = pytest.mark.parametrize(("kind", "write"), WRITERS.items(), ids=WRITERS)
 
@@ -125,13 +113,12 @@ def test_a_field_of_exactly_that_name_comes_first(kind: str) -> None:
 def test_only_the_nested_column_of_parquet_is_read() -> None:
     rows = 2000
     inner = pa.array([{"text": f"{row}", "other": f"{row}" * 1000} for row in range(rows)])
-    sink = io.BytesIO()
-    pq.write_table(pa.table({"data": inner}), sink, use_dictionary=False, compression="none")
-    stream = CountingStream(sink.getvalue())
+    data = parquet_of(pa.table({"data": inner}), use_dictionary=False, compression="none")
+    stream = CountingStream(data)
     options = DocumentOptions("parquet", text_field="data.text")
     batches = list(read_corpus(stream, FileRange("f", 0, options)))
     assert sum(batch.documents.num_rows for batch in batches) == rows
-    assert stream.bytes_read < len(sink.getvalue()) / 10
+    assert stream.bytes_read < len(data) / 10
 
 
 META = {"type": "record", "name": "Meta", "fields": [

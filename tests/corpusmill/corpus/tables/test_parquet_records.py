@@ -9,12 +9,12 @@ import pytest
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_corpus
-from corpusmill.corpus.tables.parquet import ParquetTable
+from corpusmill.corpus.tables.arrow import ParquetTable
 from corpusmill.corpus.tables.table import DECODED_BYTES, TableStream
 from corpusmill.errors import UserError
 from tests.tools.knobs import knobs
 from tests.tools.read_content import Content
-from tests.tools.table_files import CountingStream, parquet, read
+from tests.tools.table_files import CountingStream, parquet, parquet_of, read
 
 OPTIONS = DocumentOptions(input_format="parquet")
 
@@ -47,21 +47,19 @@ def test_every_codec_and_page_is_read(codec: str, page: str) -> None:
 def test_only_the_text_is_read() -> None:
     noise = [bytes([number % 251]) * 10_000 for number in range(400)]
     table = pa.table({"a": noise, "text": ["words"] * 400, "z": noise})
-    sink = io.BytesIO()
-    pq.write_table(table, sink, compression="none", use_dictionary=False)
-    stream = CountingStream(sink.getvalue())
+    data = parquet_of(table, compression="none", use_dictionary=False)
+    stream = CountingStream(data)
     result = Content().add(read_corpus(stream, FileRange("f", 0, OPTIONS)))
     assert result.counts.records == 400
-    assert stream.bytes_read < len(sink.getvalue()) / 10
+    assert stream.bytes_read < len(data) / 10
 
 
 def test_a_text_of_many_rows_is_not_unpacked_at_once() -> None:
     texts = [f"{number} " + "x" * 50_000 for number in range(5)]
-    sink = io.BytesIO()
-    pq.write_table(pa.table({"text": texts * 200}), sink)
-    assert len(sink.getvalue()) < 10**6
+    data = parquet_of(pa.table({"text": texts * 200}))
+    assert len(data) < 10**6
     before = pa.total_allocated_bytes()
-    for batch in read_corpus(io.BytesIO(sink.getvalue()), FileRange("f", 0, OPTIONS)):
+    for batch in read_corpus(io.BytesIO(data), FileRange("f", 0, OPTIONS)):
         assert batch.documents.nbytes < 2 * DECODED_BYTES
         # 128 times the row group, which has five texts in its dictionary.
         assert pa.total_allocated_bytes() - before < 40 * 2**20
@@ -69,12 +67,11 @@ def test_a_text_of_many_rows_is_not_unpacked_at_once() -> None:
 
 @pytest.mark.parametrize("texts", [[None], [""]])
 def test_millions_of_rows_without_text_are_read_in_few_steps(texts: list[str | None]) -> None:
-    sink = io.BytesIO()
-    pq.write_table(pa.table({"text": pa.array(texts * 2**20, pa.string())}), sink)
-    assert len(sink.getvalue()) < 10**5
-    table = ParquetTable(TableStream(sink), OPTIONS)
+    data = parquet_of(pa.table({"text": pa.array(texts * 2**20, pa.string())}))
+    assert len(data) < 10**5
+    table = ParquetTable(TableStream(io.BytesIO(data)), OPTIONS)
     assert sum(1 for block in table.blocks() for _ in block.texts()) < 200
-    batches = list(read_corpus(io.BytesIO(sink.getvalue()), FileRange("f", 0, OPTIONS)))
+    batches = list(read_corpus(io.BytesIO(data), FileRange("f", 0, OPTIONS)))
     assert sum(batch.counts.rows for batch in batches) == 2**20
     number = sum(batch.count_rejects().total() + batch.counts.empty_records for batch in batches)
     assert number == 2**20
@@ -110,19 +107,17 @@ def test_a_damaged_page_costs_the_rest_of_its_row_group() -> None:
 
 def test_nested_fields_are_named_with_their_types() -> None:
     table = pa.table({"text": [["a"]], "meta": [{"text": "x"}], "body": ["b"]})
-    sink = io.BytesIO()
-    pq.write_table(table, sink)
+    data = parquet_of(table)
     with pytest.raises(UserError, match=r"holds list<.*>\. Name a .* text: meta\.text, body\."):
-        check_start(sink, "f", OPTIONS)
+        check_start(io.BytesIO(data), "f", OPTIONS)
     nested = DocumentOptions(input_format="parquet", text_field="meta.body")
     with pytest.raises(UserError, match=r"its fields are text, meta, meta\.text, body"):
-        check_start(sink, "f", nested)
+        check_start(io.BytesIO(data), "f", nested)
 
 
 def test_a_table_without_columns() -> None:
-    sink = io.BytesIO()
-    pq.write_table(pa.table({}), sink)
-    assert not read(sink.getvalue(), OPTIONS).rejects
+    data = parquet_of(pa.table({}))
+    assert not read(data, OPTIONS).rejects
 
 
 def test_a_row_group_that_is_too_large_is_never_decoded() -> None:

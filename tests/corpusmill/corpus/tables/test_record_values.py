@@ -11,7 +11,6 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.corpus.batches import UnreadableError
@@ -21,6 +20,7 @@ from corpusmill.errors import UserError
 from tests.tools.containers import CONTAINERS, LAYOUTS, Record, avro, csv_cells, json_lines, parquet
 from tests.tools.knobs import knobs
 from tests.tools.read_content import Content, read_ranges
+from tests.tools.table_files import parquet_of
 
 
 @dataclass(frozen=True)
@@ -167,12 +167,11 @@ def test_one_record_that_is_nested_too_deep_is_a_reject() -> None:
     lines = json_lines([good] * 3).splitlines(keepends=True)
     lines[1:1] = [b'{"x":' + b"[" * n + b"]" * n + b"}\n" for n in (900, 5000)]
     column = _json(pa.string(), *(json.dumps(value) for value in (["a"], nested, ["a"], ["a"])))
-    sink = io.BytesIO()
-    pq.write_table(pa.table({"x": column}), sink)
+    table = parquet_of(pa.table({"x": column}))
     outcomes = []
 
     def read_all() -> None:  # in a thread of its own the depth does not depend on the caller
-        for data, kind in ((b"".join(lines), "json-lines"), (sink.getvalue(), "parquet")):
+        for data, kind in ((b"".join(lines), "json-lines"), (table, "parquet")):
             content = read_with(Deep(("x",)), data, kind, keep=["x"])
             outcomes.append((len(content.documents), {each.reason for each in content.rejects}))
 
@@ -195,10 +194,9 @@ def test_one_record_that_is_too_large_is_a_reject() -> None:
 
 def test_a_column_of_json_as_the_text_and_as_a_kept_field() -> None:
     column = _json(pa.string(), '"One."', '{"a":  1}', "null", None, '"Two."', "no", '"\\ud800"')
-    sink = io.BytesIO()
-    pq.write_table(pa.table({"text": column, "kept": column}), sink)
+    data = parquet_of(pa.table({"text": column, "kept": column}))
     options = DocumentOptions(input_format="parquet", keep_fields=("kept",))
-    content = read_ranges(sink.getvalue(), options, [])
+    content = read_ranges(data, options, [])
     assert content.texts == [["One."], ["Two."]]
     assert [row["kept"] for row in content.fields] == ["One.", "Two."]
     details = [(reject.reason, reject.detail.split(": ", 1)[1][:20]) for reject in content.rejects]
@@ -208,9 +206,8 @@ def test_a_column_of_json_as_the_text_and_as_a_kept_field() -> None:
         ("invalid-utf-8", "'utf-8' codec can't "),
     ]  # fmt: skip
     as_field = DocumentOptions(input_format="parquet", text_field="x", keep_fields=("kept",))
-    sink = io.BytesIO()
-    pq.write_table(pa.table({"x": ["t"] * 7, "kept": column}), sink)
-    kept = [row["kept"] for row in read_ranges(sink.getvalue(), as_field, []).fields]
+    data = parquet_of(pa.table({"x": ["t"] * 7, "kept": column}))
+    kept = [row["kept"] for row in read_ranges(data, as_field, []).fields]
     assert kept == ["One.", '{"a":  1}', None, None, "Two.", "no", "\ufffd"]
 
 

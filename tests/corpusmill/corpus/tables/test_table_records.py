@@ -14,9 +14,8 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start, read_corpus
 from corpusmill.corpus.tables import reading as table_records
 from corpusmill.corpus.tables import table as tables
-from corpusmill.corpus.tables.arrow import ArrowTable
+from corpusmill.corpus.tables.arrow import ArrowTable, ParquetTable
 from corpusmill.corpus.tables.avro import AvroTable
-from corpusmill.corpus.tables.parquet import ParquetTable
 from corpusmill.corpus.tables.reading import OpenTable
 from corpusmill.errors import UserError
 from tests.tools.knobs import knobs
