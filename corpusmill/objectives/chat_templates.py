@@ -87,7 +87,9 @@ class _Progress:
 class _Messages(list[Any]):
     """Messages whose loops are noted."""
 
-    progress: _Progress
+    def __init__(self, messages: Iterable[Any], progress: _Progress) -> None:
+        super().__init__(messages)
+        self.progress = progress
 
     def __iter__(self) -> Iterator[Any]:
         loop = self.progress.new_loop()
@@ -98,16 +100,10 @@ class _Messages(list[Any]):
 
     def __getitem__(self, key: Any) -> Any:
         item = super().__getitem__(key)
-        return _follow(item, self.progress) if isinstance(key, slice) else item
+        return _Messages(item, self.progress) if isinstance(key, slice) else item
 
     def plain(self) -> list[Any]:
         return [*super().__iter__()]
-
-
-def _follow(messages: Iterable[Any], progress: _Progress) -> _Messages:
-    followed = _Messages(messages)
-    followed.progress = progress
-    return followed
 
 
 def _make_loop(progress: _Progress) -> type[LoopContext]:
@@ -218,7 +214,7 @@ class ChatTemplate:
         random.seed(0)  # which templates may draw from
         variables = {
             **values,
-            "messages": _follow(messages, progress),
+            "messages": _Messages(messages, progress),
             "add_generation_prompt": asks,
         }
         try:

@@ -221,7 +221,19 @@ class T5(Objective):
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set, by Hugging Face's names; in TFRecord they have T5's."""
-        lists = self._text_columns if self.options.mask == "dynamic" else self._pair_columns
+        dtype, pad = self.token_dtype, pad_of_text(self.special)
+        lists: tuple[Column, ...]
+        if self.options.mask == "dynamic":
+            meaning, width = "text, of which spans are left out later", max(self.options.row_tokens)
+            tokens = token_column(dtype, meaning, width, pad)
+            lists = (replace(tokens, feature="targets"),)
+        else:
+            meaning = "text with a sentinel in place of each span that was left out"
+            tokens = token_column(dtype, meaning, self.options.max_seq_length, pad)
+            meaning = "each sentinel, and the tokens that it stands for"
+            width, role = self.corrupter.longest_target, Role.TARGET_IDS
+            targets = Column("labels", dtype, meaning, width, pad, role, feature="targets")
+            lists = (replace(tokens, feature="inputs"), targets)
         names = tuple(mixed.name for mixed in self.options.mixture)
         if len(names) == 1:
             return lists
@@ -235,24 +247,6 @@ class T5(Objective):
             title="denoiser",
         )
         return (*lists, denoiser)
-
-    @property
-    def _text_columns(self) -> tuple[Column, ...]:
-        meaning, width = "text, of which spans are left out later", max(self.options.row_tokens)
-        tokens = token_column(self.token_dtype, meaning, width, pad_of_text(self.special))
-        return (replace(tokens, feature="targets"),)
-
-    @property
-    def _pair_columns(self) -> tuple[Column, ...]:
-        dtype, pad = self.token_dtype, pad_of_text(self.special)
-        meaning = "text with a sentinel in place of each span that was left out"
-        tokens = token_column(dtype, meaning, self.options.max_seq_length, pad)
-        meaning, width = (
-            "each sentinel, and the tokens that it stands for",
-            self.corrupter.longest_target,
-        )
-        targets = Column("labels", dtype, meaning, width, pad, Role.TARGET_IDS, feature="targets")
-        return (replace(tokens, feature="inputs"), targets)
 
     @cached_property
     def built_columns(self) -> tuple[Column, ...]:

@@ -155,17 +155,13 @@ class MaskedLm:
         """Check what kernels take for granted.
 
         Raises:
-            ValueError: a special id is not in the vocabulary, or a number is out of range.
+            ValueError: a special id is not in the vocabulary, or weights are not as they must be.
         """
         special, rule = self.special, self.rule
         ids = {special.cls_id, special.sep_id, special.pad_id, *special.all_ids, rule.mask_id}
         for token in ids:
             if token is not None and not 0 <= token < self.vocab_size:
                 raise ValueError(f"the special token {token} must be in the vocabulary")
-        if not (
-            0 <= rule.masked_lm_prob <= 1 and rule.max_predictions >= 0 and self.max_ngram >= 1
-        ):
-            raise ValueError(f"a number of {rule} or max_ngram {self.max_ngram} is out of range")
         if weights := self.token_weights:
             is_valid = len(weights) == self.vocab_size and all(map(isfinite, weights))
             if not is_valid or min(weights) < 0 or self.whole_words or rule.draws_each:

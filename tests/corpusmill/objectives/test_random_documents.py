@@ -68,30 +68,28 @@ def test_arrays_are_mapped_and_are_plain_arrays(tmp_path: Path) -> None:
         assert isinstance(array, mmap.mmap)
 
 
+class KeptOpen(io.BytesIO):
+    was_closed = False
+
+    def close(self) -> None:
+        self.was_closed = True
+
+
 def test_files_are_npy_files_whose_streams_are_closed() -> None:
-    class KeptOpen(io.BytesIO):
-        was_closed = False
-
-        def close(self) -> None:
-            self.was_closed = True
-
-    streams = [KeptOpen() for _ in ARRAYS]
-    corpus = numbered_corpus([[2, 1], [3]])
-    write_pool([batch_of(corpus)], PoolShape(2, 3, 6, 2, np.dtype(np.int16)), streams)
+    shape, streams = PoolShape(2, 3, 6, 2, np.dtype(np.int16)), [KeptOpen() for _ in ARRAYS]
+    write_pool([batch_of(numbered_corpus([[2, 1], [3]]))], shape, streams)
     arrays = [np.load(io.BytesIO(stream.getvalue())).tolist() for stream in streams]
     assert arrays == [[0, 1], [0, 2, 3], [0, 2, 3, 6], [10, 11, 12, 13, 14, 15], [0, 2, 2]]
     assert all(stream.was_closed for stream in streams)
 
-
-def test_streams_are_closed_where_a_batch_cannot_be_read() -> None:
     def broken() -> Iterator[pa.RecordBatch]:
         yield batch_of(numbered_corpus([[1]]))
         raise OSError("the disk is full")
 
-    streams = [io.BytesIO() for _ in ARRAYS]
+    streams = [KeptOpen() for _ in ARRAYS]
     with pytest.raises(OSError, match="disk is full"):
-        write_pool(broken(), PoolShape(2, 2, 2, 2, np.dtype(np.int16)), streams)
-    assert all(stream.closed for stream in streams)
+        write_pool(broken(), shape, streams)
+    assert all(stream.was_closed for stream in streams)
 
 
 def test_candidates_are_those_of_the_documents_split() -> None:
@@ -106,12 +104,9 @@ def test_no_two_documents_have_the_same_priority(documents: set[int], seed: int)
     drawn = priorities(seed, np.array(sorted(documents), np.uint64))
     assert drawn.dtype == np.uint64
     assert len(set(drawn.tolist())) == len(documents)
-
-
-def test_another_seed_gives_another_order() -> None:
-    documents = np.arange(100, dtype=np.uint64)
-    orders = {tuple(np.argsort(priorities(seed, documents))) for seed in (0, 1, MAX_SEED)}
-    assert len(orders) == 3
+    numbers = np.arange(99, dtype=np.uint64)
+    orders = [np.argsort(priorities(own, numbers)) for own in (seed, seed ^ 1)]
+    assert (orders[0] != orders[1]).any()
 
 
 @given(
@@ -146,16 +141,10 @@ def test_a_budget_that_is_met_exactly_is_used() -> None:
         assert choose(ascending, ascending, np.array([10, 20, 30]), budget) == expected
 
 
-def test_a_corpus_that_fits_the_budget_is_taken_whole() -> None:
-    assert candidate_limit(1000, 4000) == 2**64 - 1
-    assert candidate_limit(1000, 8000) == 2**64 - 1
-    assert candidate_limit(1000, 0) == 2**64 - 1
-    assert candidate_limit(1, 10**18) >= 0
-
-
 @given(st.integers(1, 10**12), st.integers(0, 10**16))
 def test_the_share_of_candidates_is_twice_the_budgets(pool_tokens: int, corpus_bytes: int) -> None:
     """A token counts as four bytes."""
+    assert candidate_limit(1000, 0) == candidate_limit(1000, 8000) == 2**64 - 1
     limit = candidate_limit(pool_tokens, corpus_bytes)
     assert 0 <= limit <= 2**64 - 1
     if limit < 2**64 - 1:

@@ -61,9 +61,8 @@ def numbers_of(ours: Iterable[object], others: Iterable[object]) -> tuple[np.nda
     return first, second
 
 
-@pytest.mark.parametrize(
-    ("form", "bounds", "expected"),
-    [
+def test_the_forms_of_a_document() -> None:
+    for form, bounds, expected in (
         (PLAIN, [0, 1, 3, 4], [5, 6, 7, 8]),
         (PSM, [0, 1, 3, 4], [1, 5, 3, 8, 2, 6, 7]),
         (SPM, [0, 1, 3, 4], [1, 3, 8, 2, 5, 6, 7]),
@@ -71,13 +70,11 @@ def numbers_of(ours: Iterable[object], others: Iterable[object]) -> tuple[np.nda
         (SPM, [0, 4, 4, 4], [1, 3, 2, 5, 6, 7, 8]),
         (PSM, [0, 2, 2, 4], [1, 5, 6, 3, 7, 8, 2]),
         (PSM, [2, 2, 2, 2], [1, 3, 2]),
-    ],
-)
-def test_the_forms_of_a_document(form: int, bounds: list[int], expected: list[int]) -> None:
-    token_ids, forms = np.array([5, 6, 7, 8], np.uint16), np.array([form], np.uint8)
-    moved, offsets = rearrange(token_ids, np.array([bounds]), forms, ROLES)
-    assert moved.dtype == np.uint16
-    assert rows_of(moved, offsets) == [expected]
+    ):
+        token_ids, forms = np.array([5, 6, 7, 8], np.uint16), np.array([form], np.uint8)
+        moved, offsets = rearrange(token_ids, np.array([bounds]), forms, ROLES)
+        assert moved.dtype == np.uint16
+        assert rows_of(moved, offsets) == [expected]
 
 
 @given(texts, shares, shares, st.integers(0, 2**64 - 1))

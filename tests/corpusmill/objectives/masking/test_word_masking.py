@@ -162,31 +162,16 @@ def test_ngrams_end_with_their_segment() -> None:
     assert end_of_ngram(label([alone]), 1, 5, 9, True) == (4, 2)
 
 
-@pytest.mark.parametrize(
-    ("start", "max_words", "max_tokens", "joins", "end", "size"),
-    [
-        (1, 3, 9, False, 5, 4),
-        (1, 3, 3, False, 4, 3),
-        (1, 3, 2, False, 3, 2),
-        (1, 3, 1, False, 1, 0),
-        (1, 2, 9, False, 4, 3),
-        (1, 1, 9, False, 3, 2),
-        (4, 3, 9, False, 5, 1),
-        (1, 3, 9, True, 7, 5),
-        (1, 3, 4, True, 4, 3),
-        (1, 2, 9, True, 4, 3),
-        (4, 3, 9, True, 9, 4),
-        (4, 1, 9, True, 7, 2),
-        (4, 1, 1, True, 4, 0),
-        (7, 1, 2, True, 9, 2),
-    ],
-)
-def test_an_ngram_takes_the_words_that_have_room(
-    start: int, max_words: int, max_tokens: int, joins: bool, end: int, size: int
-) -> None:
-    seg_labels = np.array([-1, 0, 1, 0, 0, -1, 1 if joins else 0, 0, 1, -1], np.int8)
-    found = end_of_ngram(seg_labels, start, max_words, max_tokens, joins)
-    assert found == (end, size)
+def test_an_ngram_takes_the_words_that_have_room() -> None:
+    for start, max_words, max_tokens, joins, *expected in (
+        (1, 3, 9, False, 5, 4), (1, 3, 3, False, 4, 3), (1, 3, 2, False, 3, 2),
+        (1, 3, 1, False, 1, 0), (1, 2, 9, False, 4, 3), (1, 1, 9, False, 3, 2),
+        (4, 3, 9, False, 5, 1), (1, 3, 9, True, 7, 5), (1, 3, 4, True, 4, 3),
+        (1, 2, 9, True, 4, 3), (4, 3, 9, True, 9, 4), (4, 1, 9, True, 7, 2),
+        (4, 1, 1, True, 4, 0), (7, 1, 2, True, 9, 2),
+    ):  # fmt: skip
+        seg_labels = np.array([-1, 0, 1, 0, 0, -1, 1 if joins else 0, 0, 1, -1], np.int8)
+        assert [*end_of_ngram(seg_labels, start, max_words, max_tokens, joins)] == expected
 
 
 def test_lengths_of_ngrams_favor_short_ones() -> None:
