@@ -34,12 +34,12 @@ from pipeline.commands.drop import Drop
 from pipeline.commands.inspect_corpus import InspectCorpus
 from pipeline.commands.train_tokenizer import TrainTokenizer
 from pipeline.console.run_log import LogOptions, open_log
-from pipeline.job_options import Build
 from pipeline.jobs.build import log_end, run_build
 from pipeline.jobs.corpus_inspection import measure_corpus
 from pipeline.jobs.editing import run_drop
 from pipeline.jobs.tokenizer_training import run_training
 from pipeline.outcomes import find_system_error, use_beam_options
+from pipeline.recipe.build_options import Build
 from pipeline.recipe.preparation import prepare
 from pipeline.recipe.records import Records
 from pipeline.runners.failures import WorkerDiedError

@@ -9,18 +9,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.corpus.registry import FORMATS
 from corpusmill.dataset.manifest_entries import ADDED_TAG, SOURCE_NAME
 from corpusmill.errors import UserError, option
-from corpusmill.formats.output_options import OutputOptions, check_parts
 from corpusmill.layout.placement import MAX_REPEAT
-from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.settings.constraints import CheckedOptions, Needs, Range
 from corpusmill.settings.options import Choices, Option, options_of
 from corpusmill.settings.words import read_own_options, split_own_options
-from corpusmill.tokenization.tokenizer_file import TokenizerOptions
-from pipeline.console.run_log import LogOptions
 from transforms.task_sizes import TaskSizes
 
 _DECIMAL, _BINARY = 1000, 1024
@@ -243,36 +238,3 @@ class RunOptions(CheckedOptions):
     progress: bool = True
     """Show a progress line if the output is a terminal."""
     task_sizes: TaskSizes = field(default_factory=TaskSizes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BuildOptions:
-    """The options that a build shares with an estimate of one."""
-
-    dataset: CorpusOptions
-    objective: ObjectiveOptions
-    preset: str | None = None
-    """The options under which a model was trained, in place of the defaults; options that are given
-    win over it."""
-    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
-    documents: DocumentOptions = field(default_factory=DocumentOptions)
-    filters: FilterOptions = field(default_factory=FilterOptions)
-    output_options: OutputOptions = field(default_factory=OutputOptions)
-    run: RunOptions = field(default_factory=RunOptions)
-    log: LogOptions = field(default_factory=LogOptions)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Build(BuildOptions):
-    """The options of a build."""
-
-    dataset: DatasetOptions
-
-    def __post_init__(self) -> None:
-        """Refuse names of shards that would be the same in two parts of the data set.
-
-        Raises:
-            UserError: they would.
-        """
-        has_validation = self.dataset.validation_share > 0
-        check_parts(self.output_options.shard_name, has_validation, bool(self.dataset.source))

@@ -13,7 +13,8 @@ from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.settings.options import Choices, options_of
-from pipeline.job_options import Build, BuildOptions, list_input_formats
+from pipeline.job_options import list_input_formats
+from pipeline.recipe.build_options import Build, BuildOptions
 
 _Options = TypeVar("_Options", bound=BuildOptions)
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.manifest_json import to_json
@@ -11,8 +11,10 @@ from corpusmill.errors import UserError, option
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.location import Location
-from pipeline.recipe.inputs import InputFile
-from pipeline.recipe.recipe import Recipe
+
+if TYPE_CHECKING:
+    from pipeline.recipe.inputs import InputFile
+    from pipeline.recipe.recipe import Recipe
 
 # What a manifest has beside the description of its data set.
 _RESULTS = (
@@ -57,7 +59,7 @@ def refuse_changes(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     )
 
 
-def refuse_other(output: Location, manifest: Manifest, recipe: Recipe) -> None:
+def refuse_other(output: Location, manifest: Manifest, recipe: "Recipe") -> None:
     """Refuse to take the data set in a folder for the one of a recipe, or a damaged one as whole.
 
     Args:
@@ -95,7 +97,7 @@ def refuse_other(output: Location, manifest: Manifest, recipe: Recipe) -> None:
 
 
 def compare_files(
-    manifest: Manifest, files: Sequence[InputFile], built: float | None = None
+    manifest: Manifest, files: "Sequence[InputFile]", built: float | None = None
 ) -> Iterator[str]:
     """Describe where an input is not the one of a data set, by the names and sizes of the files.
 
@@ -116,7 +118,7 @@ def compare_files(
     return _compare_inputs(earlier, now)
 
 
-def compare_options(manifest: Manifest, recipe: Recipe) -> list[str]:
+def compare_options(manifest: Manifest, recipe: "Recipe") -> list[str]:
     """Describe where a data set was not made as a recipe would make it, its input aside."""
     # Shards are compared by themselves, unless all of a split are one file.
     free = _RESULTS if manifest.output.shard_format.joined else (*_RESULTS, "output.num_shards")

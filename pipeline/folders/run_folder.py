@@ -32,7 +32,6 @@ from pipeline.folders.standing import (
     look,
     read_unfinished,
 )
-from pipeline.recipe.inputs import InputFile
 from pipeline.runners.engine import Submitted
 from pipeline.runners.failures import JobFailedError
 from transforms.commit.pointer import finish, tidy
@@ -44,6 +43,7 @@ from transforms.task_sizes import TaskSizes
 
 if TYPE_CHECKING:
     from pipeline.graph import Job
+    from pipeline.recipe.inputs import InputFile
 
 RECORD = "run.json"
 
@@ -96,7 +96,7 @@ class RunFolder:
     def begin(
         self,
         job: "Job",
-        files: Sequence[InputFile],
+        files: "Sequence[InputFile]",
         appended_to: Manifest | None = None,
     ) -> None:
         """Write the run's record, or compare it if the run is resumed.

@@ -20,7 +20,7 @@ from pipeline.folders.changes import refuse_other
 from pipeline.folders.output import Intent, check_output
 from pipeline.folders.run_folder import RunFolder, name_units, run_folder, settle
 from pipeline.folders.standing import APPEND, BUILD
-from pipeline.job_options import Build
+from pipeline.recipe.build_options import Build
 from pipeline.recipe.preparation import prepare
 from pipeline.recipe.recipe import Recipe
 from pipeline.runners.engine import Submitted

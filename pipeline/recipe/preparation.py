@@ -19,7 +19,8 @@ from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.text_cuts import TextMarks
 from corpusmill.tokenization.tokenizer_file import TokenizerFile, vocabulary_of
 from corpusmill.tokenization.words.words import load_words
-from pipeline.job_options import BuildOptions, parse_source
+from pipeline.job_options import parse_source
+from pipeline.recipe.build_options import BuildOptions
 from pipeline.recipe.evaluation import read_evaluation
 from pipeline.recipe.inputs import read_bytes
 from pipeline.recipe.probe import prove_cuts, prove_tokenizer, read_probe

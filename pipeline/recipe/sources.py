@@ -19,7 +19,8 @@ from corpusmill.layout.placement import (
     count_validation_shards,
     divide_files,
 )
-from pipeline.job_options import BuildOptions, about_source, parse_source
+from pipeline.job_options import about_source, parse_source
+from pipeline.recipe.build_options import BuildOptions
 from pipeline.recipe.inputs import InputFile, choose_format, list_inputs
 from pipeline.recipe.records import Records
 from transforms.storage.files import open_file

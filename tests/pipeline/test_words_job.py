@@ -23,10 +23,11 @@ from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
 from pipeline.commands.builds import make_command
 from pipeline.commands.inspect_corpus import InspectCorpus
-from pipeline.job_options import Build, CorpusOptions, DatasetOptions, RunOptions
+from pipeline.job_options import CorpusOptions, DatasetOptions, RunOptions
 from pipeline.jobs.build import build
 from pipeline.jobs.corpus_inspection import inspect_corpus
 from pipeline.recipe import probe
+from pipeline.recipe.build_options import Build
 from tests.corpusmill.tokenization.words.test_marked_encoding import reference_marks
 from tests.tools.data_files import find_files
 from tests.tools.jobs import digests, read_manifest_json
