@@ -77,7 +77,7 @@ class Run:
             folder: of its version.
             output: the folder of the data set.
         """
-        name = split_path(self.temp_folder)[1]
+        name = self.temp_folder.rpartition("/")[2]
         if not re.fullmatch(rf"{TEMPORARY}[0-9a-f]{{32}}", name):
             return []
         places = dict.fromkeys((locate(self.temp_folder), folder / name))

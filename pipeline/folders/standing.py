@@ -25,6 +25,7 @@ from corpusmill.errors import UserError, option
 from corpusmill.location import Location, refuse_special
 from transforms.recovery import Run, count_finished, read_run
 
+_IN_DATA_SET = re.compile(rf"{VERSION_FOLDER}(/|\Z)")
 # What runs do.
 BUILD, APPEND, EDIT = "build", "append", "edit"
 
@@ -208,10 +209,15 @@ def look(output: Location, temp_location: Location | None) -> Standing:
         for path in map(output.local_path, listed):
             if path:
                 refuse_special(path)
-        content = output.read_any(MANIFEST)
+        content, links = output.read_any(MANIFEST), output.list_links()
     except UserError as error:  # of an object store
         raise error.about(option("output", output)) from None
-    _refuse_links(output)
+    # In the place of a file or a folder of a data set.
+    own_links = (name for name in links if _IN_DATA_SET.match(name) or "/" not in name)
+    if link := next(own_links, ""):
+        cause = f"{link} is a link there, and nothing is written or removed through links"
+        cure = "Put a copy of what it leads to in its place, or move it away"
+        raise UserError(str(output), cause, cure)
     is_ours = content is not None and b'"corpusmill"' in content[:100]
     manifest = decode(content, str(output)) if content is not None and is_ours else None
     own = OwnFiles.find(output, listed, manifest)
@@ -232,13 +238,3 @@ def look(output: Location, temp_location: Location | None) -> Standing:
 def digest(content: bytes | None) -> str:
     """Return the SHA-256 of a manifest; empty if there is none."""
     return sha256(content).hexdigest() if content is not None else ""
-
-
-def _refuse_links(output: Location) -> None:
-    """Refuse a folder in which a link is in the place of a file or a folder of a data set."""
-    for name in output.list_links():
-        top = name.partition("/")[0]
-        if re.fullmatch(VERSION_FOLDER, top) or "/" not in name:
-            cause = f"{name} is a link there, and nothing is written or removed through links"
-            cure = "Put a copy of what it leads to in its place, or move it away"
-            raise UserError(str(output), cause, cure)
