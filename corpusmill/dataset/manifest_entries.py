@@ -133,19 +133,14 @@ def from_mapping(numbers: Mapping[int, int]) -> Counts:
     return counts
 
 
-def add_counts(total: Counts, more: Counts) -> Counts:
-    """The sum of two distributions of unequal length; [1] and [0, 2] give [1, 2]."""
-    if len(total) < len(more):
-        total, more = more, total
-    result = total.astype(np.int64)
-    result[: len(more)] += more
-    return result
-
-
 def add_all(totals: dict[str, Counts], more: Mapping[str, Counts]) -> None:
-    """Add distributions to the totals of the same names."""
+    """Add distributions to the totals of the same names; [1] and [0, 2] give [1, 2]."""
     for name, counts in more.items():
-        totals[name] = add_counts(totals.get(name, counts[:0]), counts)
+        before = totals.get(name, counts[:0])
+        total = np.zeros(max(len(before), len(counts)), np.int64)
+        total[: len(before)] += before
+        total[: len(counts)] += counts
+        totals[name] = total
 
 
 def weigh_segments(distributions: Mapping[str, Counts | Mapping[int, int]]) -> int:

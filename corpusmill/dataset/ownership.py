@@ -94,11 +94,16 @@ def _warned(folder: Location) -> Iterator[None]:
 
 def read_mark(folder: Location) -> Mapping[str, str] | None:
     """Return what the mark in a folder says; None if there is none."""
-    try:
-        mark = json.loads(folder.read_any(MARK) or b"")
-    except (ValueError, RecursionError):
-        return None
+    mark = _read_json(folder, MARK)
     return mark if isinstance(mark, dict) else None
+
+
+def _read_json(folder: Location, name: str) -> object:
+    """Return what a file holds; None if it does not exist, or is damaged."""
+    with suppress(ValueError, RecursionError):
+        value: object = json.loads(folder.read_any(name) or b"null")
+        return value
+    return None
 
 
 def _remove_empty_folders(path: Path) -> None:
@@ -127,10 +132,7 @@ def read_record(folder: Location) -> set[str]:
 
     A damaged record lists nothing.
     """
-    try:
-        names = json.loads(folder.read_any(RECORD) or b"[]")
-    except (ValueError, RecursionError):
-        names = []
+    names = _read_json(folder, RECORD)
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         return set()
     return {name for name in names if ".." not in name.split("/") and not name.startswith("/")}

@@ -1,13 +1,14 @@
 """Data sets pushed to a hub on the loopback and opened from it."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -189,38 +190,35 @@ def damage(folder: Path) -> None:
     shard.write_bytes(shard.read_bytes()[:-1])
 
 
-MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
-    "no token": ({"token": ""}, r"me/out: pushing needs a token .*/settings/tokens.*hf auth login"),
-    "unknown token": ({"token": "hf_unknown"}, "me/out: the hub does not accept the token"),
-    "read only": ({"token": "hf_reader"}, "me/out: the token may not write there"),
-    "not a name": ({"name": "out"}, "out: it is not the name of a data set on the hub"),
-    "odd name": ({"name": "me/o ut"}, "me/o ut: it is not the name of a data set"),
-    "two revisions": ({"name": "me/out@a", "revision": "b"}, "it is not the name of a data set"),
-    "a file": ({"name": "me/out/README.md"}, "it is not the name of a data set"),
-    "public": ({"name": "me/public", "private": True}, "me/public: it exists, and is public"),
-    "elsewhere": ({"folder": "s3://bucket/out"}, "s3://bucket/out: it is not on this machine"),
-    "unfinished": ({"change": lambda out: (out / MANIFEST).unlink()}, "or a copy was not fini"),
-    "damaged": ({"change": damage}, "out: the data set is damaged: train-00000-of-00003.parquet:"),
-}
+# The name and what else differs, and the message.
+MISTAKES: list[tuple[tuple[str, dict[str, Any]], str]] = [
+    (("me/out", {"token": ""}), r"me/out: pushing needs a token .*/settings/tokens.*hf auth login"),
+    (("me/out", {"token": "hf_unknown"}), "me/out: the hub does not accept the token"),
+    (("me/out", {"token": "hf_reader"}), "me/out: the token may not write there"),
+    (("out", {}), "out: it is not the name of a data set on the hub"),
+    (("me/o ut", {}), "me/o ut: it is not the name of a data set"),
+    (("me/out@a", {"revision": "b"}), "it is not the name of a data set"),
+    (("me/out/README.md", {}), "it is not the name of a data set"),
+    (("me/public", {"private": True}), "me/public: it exists, and is public"),
+    (("me/out", {"folder": "s3://bucket/out"}), "s3://bucket/out: it is not on this machine"),
+    (("me/out", {"change": lambda out: (out / MANIFEST).unlink()}), "or a copy was not fini"),
+    (("me/out", {"change": damage}), "the data set is damaged: train-00000-of-00003.parquet:"),
+]
 
 
-@pytest.mark.parametrize(("case", "message"), MISTAKES.values(), ids=MISTAKES)
 def test_mistakes_are_refused_and_nothing_is_pushed(
-    case: dict[str, Any],
-    message: str,
-    hub: WritableHub,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    hub: WritableHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = dict(case)
-    write_dataset(tmp_path / "out")
-    change: Callable[[Path], object] = case.pop("change", lambda _: None)
-    change(tmp_path / "out")
     hub.data_sets["me/public"] = HubDataSet({})
-    monkeypatch.setenv("HF_TOKEN", case.pop("token", TOKEN))
     monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "none"))
-    with pytest.raises(UserError, match=message):
-        push(case.pop("folder", tmp_path / "out"), case.pop("name", "me/out"), **case)
+    write_dataset(tmp_path / "out")
+    for number, ((name, case), message) in enumerate(MISTAKES):
+        folder = Path(shutil.copytree(tmp_path / "out", tmp_path / str(number)))
+        case.get("change", lambda _: None)(folder)
+        monkeypatch.setenv("HF_TOKEN", case.get("token", TOKEN))
+        options = {key: case[key] for key in case.keys() & {"revision", "private"}}
+        with pytest.raises(UserError, match=message):
+            push(case.get("folder", folder), name, **options)
     assert not hub.objects
     assert not any(" /api/datasets" in request for request in hub.requests if "POST" in request)
 

@@ -286,22 +286,23 @@ def test_any_byte_that_changes_is_noticed(stream: DataSet, tmp_path: Path) -> No
     assert refused > len(places) / 3
 
 
-Shards = list[list[list[int]]]
+Row = list[int]
 
 
 def change_packs(
-    change: Callable[[Shards], object], file: Path, other: Path, keeps_checksums: bool = False
-) -> None:
-    """Write other packs, as somebody else's program may, or with the checksums that they had."""
+    change: Callable[..., list[Row]], file: Path, other: Path, shard: int = 1,
+    keeps_checksums: bool = False,
+) -> None:  # fmt: skip
+    """Write other rows of a shard, as somebody's program may, or with the checksums there were."""
     with pa.memory_map(str(file)) as source:
         batches = pa.ipc.open_file(source)
         numbers = range(batches.num_record_batches)
         written = [batches.get_batch_with_custom_metadata(number) for number in numbers]
         shards = [batch.column(0).to_pylist() for batch, _ in written]
-        change(shards)
+        shards[shard] = change(*shards[shard])
         with pa.OSFile(str(other), "wb") as sink, pa.ipc.new_file(sink, batches.schema) as writer:
-            for shard, (_, metadata) in zip(shards, written, strict=True):
-                column = pa.array(shard, batches.schema.field(0).type)
+            for rows, (_, metadata) in zip(shards, written, strict=True):
+                column = pa.array(rows, batches.schema.field(0).type)
                 batch = pa.record_batch([column], schema=batches.schema)
                 own = metadata if keeps_checksums else {"crc32c": token_packs._checksum(batch)}
                 writer.write_batch(batch, custom_metadata=own)
@@ -311,57 +312,41 @@ def test_rows_in_another_order_are_noticed(stream: DataSet, tmp_path: Path) -> N
     """Though they hold each token once."""
     TokenPacks(stream, WHOLE, tmp_path / "packs")
     for name, keeps_checksums in (("other", False), ("damaged", True)):
-        change_packs(
-            lambda shards: shards[1].reverse(), tmp_path / "packs", tmp_path / name, keeps_checksums
-        )
+        files = tmp_path / "packs", tmp_path / name
+        change_packs(lambda *rows: [*rows[::-1]], *files, keeps_checksums=keeps_checksums)
     other = TokenPacks(stream, WHOLE, tmp_path / "other")
     assert Counter(pieces_of(other)) == Counter(pieces_of(TokenPacks(stream, WHOLE)))
     with pytest.raises(UserError, match="batch 1: its bytes have changed"):
         pieces_of(TokenPacks(stream, WHOLE, tmp_path / "damaged"))
 
 
-def drop_piece(shards: Shards) -> None:
-    shards[1][0].pop()
-
-
-def repeat_piece(shards: Shards) -> None:
-    shards[1][0][0] = shards[1][1][0]
-
-
-def leave_the_shard(shards: Shards) -> None:
-    shards[1][0][0] = 30_000
-
-
-def drop_row(shards: Shards) -> None:
-    shards[1][0] += shards[1].pop()
-
-
-def overfill(shards: Shards) -> None:
-    shards[1][0] += shards[1][1]
-    shards[1][1] = []
+OTHER_ROWS: dict[str, Callable[..., list[Row]]] = {
+    "a piece is gone": lambda row, *others: [row[:-1], *others],
+    "a piece is there twice": lambda row, *others: [[others[0][0], *row[1:]], *others],
+    "a piece is of another shard": lambda row, *others: [[30_000, *row[1:]], *others],
+    "a row is gone": lambda row, *others: [row + others[-1], *others[:-1]],
+    "a row is too long": lambda row, other, *others: [row + other, [], *others],
+}
 
 
 def test_packs_that_do_not_hold_each_token_once_are_refused(
     stream: DataSet, tmp_path: Path
 ) -> None:
-    TokenPacks(stream, WHOLE, tmp_path / "packs")
-    change_packs(lambda _: None, tmp_path / "packs", tmp_path / "same")
-    assert pieces_of(TokenPacks(stream, WHOLE, tmp_path / "same"))
-    for change in (drop_piece, repeat_piece, leave_the_shard, drop_row, overfill):
-        change_packs(change, tmp_path / "packs", tmp_path / "other")
-        packs = TokenPacks(stream, WHOLE, tmp_path / "other")
+    files = tmp_path / "packs", tmp_path / "other"
+    TokenPacks(stream, WHOLE, files[0])
+    change_packs(lambda *rows: [*rows], *files)
+    assert pieces_of(TokenPacks(stream, WHOLE, files[1]))
+    for change in OTHER_ROWS.values():
+        change_packs(change, *files)
+        packs = TokenPacks(stream, WHOLE, files[1])
         packs[0]
         with pytest.raises(UserError, match="its rows are not those of train-00001-of-00003"):
             packs[packs.shard_sizes[0]]
     # Nor packs with other numbers of rows than of each shard.
     for counts in ([5, 5, 6], [5, 5, 6, 1024, 1], [5, -5, 6, 1024]):
-        change_packs(
-            lambda shards, counts=counts: shards.__setitem__(-1, [counts]),  # type: ignore[misc]
-            tmp_path / "packs",
-            tmp_path / "other",
-        )
+        change_packs(lambda *_, counts=counts: [counts], *files, shard=-1)
         with pytest.raises(UserError, match="it does not say how many rows 3 shards have"):
-            TokenPacks(stream, WHOLE, tmp_path / "other")
+            TokenPacks(stream, WHOLE, files[1])
 
 
 def write_table(file: Path) -> None:

@@ -221,16 +221,17 @@ def test_others_may_remove_what_they_are_done_with_at_any_moment(
         read(moment)
 
 
+def note_searches(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return a list to which the folders are added that are searched."""
+    searched, search = list[Path](), Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda path: searched.append(path) or search(path))  # type: ignore[func-returns-value]
+    return searched
+
+
 def test_the_folder_is_searched_for_leftovers_once(
     bert: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    searched, search = list[Path](), Path.iterdir
-
-    def count(folder: Path) -> Any:
-        searched.append(folder)
-        return search(folder)
-
-    monkeypatch.setattr(Path, "iterdir", count)
+    searched = note_searches(monkeypatch)
     data = open_data(bert, cache_folder=cache_folder)
     for sample in np.cumsum([0, *data.shard_sizes])[:-1].tolist():
         data.take(np.array([sample]))
@@ -441,31 +442,16 @@ def test_a_limit_is_kept_by_removing_the_shards_read_longest_ago(
     assert len(kept) >= 2
 
 
-def test_the_files_of_a_piece_are_measured_once(
+def test_a_removed_shard_is_unmapped_and_its_files_were_measured_once(
     many: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With thousands of pieces, to measure all for each new one took longer than to unpack it."""
-    measured: list[str] = []
-    search = Path.iterdir
-
-    def note(folder: Path) -> Any:
-        measured.append(folder.name)
-        return search(folder)
-
     data = open_data(many, cache_folder=cache_folder, cache_bytes=25_000)
-    monkeypatch.setattr(Path, "iterdir", note)
+    searched = note_searches(monkeypatch)
     for shard in range(12):
         data.cache.columns(shard)
-    places = {data.cache.place(shard).name for shard in range(12)}
-    assert sorted(name for name in measured if name in places) == sorted(places)
-
-
-def test_a_removed_shard_is_unmapped_so_that_its_room_is_free(
-    many: Path, cache_folder: Path
-) -> None:
-    data = open_data(many, cache_folder=cache_folder, cache_bytes=25_000)
-    for shard in range(12):
-        data.cache.columns(shard)
+    places = {data.cache.place(shard) for shard in range(12)}
+    assert sorted(place for place in searched if place in places) == sorted(places)
     mapped = Path("/proc/self/maps").read_text()
     assert f"{cache_folder}" in mapped
     assert mapped.count("(deleted)") < 30

@@ -87,22 +87,6 @@ def test_rows_are_masked_as_mdlm_masks_and_their_weight_is_one_over_the_share() 
     assert_same_distributions(properties(own_rows(0.0)), properties(rows))
 
 
-def test_one_row_in_a_hundred_is_cut_to_any_length() -> None:
-    lengths = np.array([len(ids) for ids, _, _ in own_rows(0.01, [7] * 400)])
-    counts = np.array([np.count_nonzero(lengths < 400), np.count_nonzero(lengths == 400)])
-    assert_counts(counts, [0.01 * 399 / 400, 1 - 0.01 * 399 / 400], "cut")
-    lengths = np.array([len(ids) for ids, _, _ in own_rows(1.0)])
-    assert_counts(np.bincount(lengths, minlength=8)[1:], np.ones(7), "lengths")
-
-
-def test_the_weights_make_each_token_count_once_on_average() -> None:
-    """The sum over masked tokens of 1 / share is an estimate of the number of tokens."""
-    sums = np.array([np.count_nonzero(np.array(labels) != -100) / share
-                     for _, labels, share in own_rows(0.0)])  # fmt: skip
-    error = sums.std() / np.sqrt(ROWS)
-    assert abs(sums.mean() - len(ROW)) < 4 * error < 0.6
-
-
 def test_the_range_of_shares_can_be_given() -> None:
     collator = DiffusionCollator(Padding(PAD), MaskedDiffusion(0.3, 0.8, 0.0, MASK))
     columns = {"input_ids": lists_of([ROW] * ROWS)}
@@ -197,22 +181,6 @@ def test_masks_depend_on_seed_epoch_and_number_alone(
     assert batch["labels"][0].numpy()[: len(first[3]) // 4].astype(np.int32).tobytes() == first[3]
 
 
-def test_a_run_resumes_with_the_same_masks(gpt_pack: Path, cache_folder: Path) -> None:
-    data_set = DataSet(gpt_pack, cache_folder=cache_folder)
-
-    def load(size: int) -> Loader:
-        options: dict[str, Any] = {"diffusion": MaskedDiffusion(), "padding": "max_length"}
-        return Loader(make_batches(data_set, size, seed=1, **options))
-
-    whole = np.concatenate([batch["labels"] for batch in load(8)])
-    loader = load(8)
-    for _ in zip(range(3), loader, strict=False):
-        state = loader.state_dict()
-    resumed = load(5)
-    resumed.load_state_dict(state)
-    assert np.array_equal(np.concatenate([batch["labels"] for batch in resumed]), whole[24:])
-
-
 def test_a_small_model_learns_by_diffusion(gpt_pack: Path, cache_folder: Path) -> None:
     """ModernBERT on packed rows, with the loss of the papers, learns a few rows."""
     data_set = DataSet(gpt_pack, cache_folder=cache_folder)
@@ -242,9 +210,8 @@ def test_a_small_model_learns_by_diffusion(gpt_pack: Path, cache_folder: Path) -
     assert np.mean(losses[-20:]) < 0.75 * np.log(601)
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
+def test_wrong_settings_are_refused() -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"least_share": 0.0}, r"least_share=0\.0, .*no share can be drawn"),
         ({"least_share": 0.5, "greatest_share": 0.4}, "the least one first"),
         ({"greatest_share": 1.1}, r"greatest_share=1\.1"),
@@ -252,11 +219,10 @@ def test_a_small_model_learns_by_diffusion(gpt_pack: Path, cache_folder: Path) -
         ({"cut_rate": -0.1}, r"cut_rate=-0\.1: it is not a share"),
         ({"mask_id": -1}, "mask_id=-1: it is no id"),
         ({"mask_id": 2**31}, "mask_id=2147483648"),
-    ],
-)
-def test_wrong_settings_are_refused(values: Any, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        MaskedDiffusion(**values)
+    ]
+    for values, message in wrong:
+        with pytest.raises(UserError, match=message):
+            MaskedDiffusion(**values)
 
 
 def test_data_that_diffusion_does_not_suit_is_refused(gpt_windows: Path, bert: Path) -> None:

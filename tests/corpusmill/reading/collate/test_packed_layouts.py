@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -193,55 +193,35 @@ def masked_by(segments: torch.Tensor) -> torch.Tensor:
     return torch.zeros(is_seen.shape).masked_fill(~is_seen, torch.finfo(torch.float32).min)
 
 
-Read = Callable[[Any, dict[str, torch.Tensor]], torch.Tensor]
+# The names of tokens and positions in each layout, and the documents that places are of.
+NAMED: dict[str, tuple[str, str, Callable[[dict[str, torch.Tensor]], torch.Tensor]]] = {
+    "torchtitan": ("input", "positions", lambda batch: (batch["positions"] == 0).cumsum(1)),
+    "grain": ("inputs", "inputs_positions", lambda batch: batch["inputs_segment_ids"]),
+    # From one padded end to the next.
+    "megatron": ("tokens", "position_ids", lambda batch: torch.bucketize(
+        torch.arange(batch["tokens"].shape[1]), batch["cu_seqlens_q_padded"], right=True
+    )[None]),
+}  # fmt: skip
 
 
-def read_as_it_is(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    return torch.as_tensor(model(**batch).logits)
-
-
-def read_as_torchtitan(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Attend within documents, which begin where positions are 0."""
-    positions = batch["positions"]
-    mask = masked_by((positions == 0).cumsum(1))
-    ids = batch["input"]
-    return torch.as_tensor(model(ids, attention_mask=mask, position_ids=positions).logits)
-
-
-def read_as_maxtext(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    mask = masked_by(batch["inputs_segment_ids"])
-    positions = batch["inputs_positions"].long()
-    return torch.as_tensor(
-        model(batch["inputs"].long(), attention_mask=mask, position_ids=positions).logits
-    )
-
-
-def read_as_megatron(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Attend between the places from one padded end to the next."""
-    sizes = batch["cu_seqlens_q_padded"].diff()
-    mask = masked_by(torch.repeat_interleave(torch.arange(len(sizes)), sizes)[None])
-    positions = batch["position_ids"]
-    return torch.as_tensor(
-        model(batch["tokens"], attention_mask=mask, position_ids=positions).logits
-    )
+def read(model: Any, batch: dict[str, torch.Tensor], layout: str) -> torch.Tensor:
+    """Return the logits of a model that attends within documents, as the layout says them."""
+    if layout not in NAMED:
+        return torch.as_tensor(model(**batch).logits)
+    ids, positions, segments_of = NAMED[layout]
+    mask = masked_by(segments_of(batch))
+    output = model(batch[ids].long(), attention_mask=mask, position_ids=batch[positions].long())
+    return torch.as_tensor(output.logits)
 
 
 @pytest.mark.parametrize(
-    ("kind", "layout", "read", "ids"),
-    [
-        ("attention", "rows", read_as_it_is, "input_ids"),
-        ("attention", "flattened", read_as_it_is, "input_ids"),
-        ("attention", "torchtitan", read_as_torchtitan, "input"),
-        ("attention", "grain", read_as_maxtext, "inputs"),
-        ("attention", "megatron", read_as_megatron, "tokens"),
-        ("hybrid", "rows", read_as_it_is, "input_ids"),
-        ("hybrid", "flattened", read_as_it_is, "input_ids"),
-    ],
+    ("kind", "layout"),
+    [("attention", layout) for layout in get_args(Layout)]
+    + [("hybrid", "rows"), ("hybrid", "flattened")],
 )
 def test_a_document_is_to_a_model_as_if_alone(
-    gpt_pack: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch, layout: Layout,
-    read: Read, ids: str, kind: str,
-) -> None:  # fmt: skip
+    gpt_pack: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch, layout: Layout, kind: str
+) -> None:
     model = gpt() if kind == "attention" else hybrid(monkeypatch)
     data_set = DataSet(gpt_pack, cache_folder=cache_folder)
     every = data_set.take(np.arange(len(data_set)))
@@ -255,7 +235,8 @@ def test_a_document_is_to_a_model_as_if_alone(
     collated = collator_for(data_set, layout=layout, pad_to_multiple_of=8)(rows)
     batch = {name: torch.from_numpy(array) for name, array in collated.items()}
     with torch.no_grad():
-        logits = read(model, batch).flatten(0, 1)
+        logits = read(model, batch, layout).flatten(0, 1)
+        ids, *_ = NAMED.get(layout, ["input_ids"])
         flat, place = batch[ids].flatten(), 0
         for piece in stored:
             while flat[place : place + len(piece)].tolist() != piece.tolist():
@@ -282,7 +263,7 @@ def test_a_hybrid_without_kernels_refuses_packed_rows(gpt_pack: Path, cache_fold
         model(**{name: torch.from_numpy(array) for name, array in batch.items()})
 
 
-@pytest.mark.parametrize("layout", ["torchtitan", "grain", "megatron"])
+@pytest.mark.parametrize("layout", NAMED)
 def test_masked_rows_have_their_labels_in_place(
     bert_packed: Path, cache_folder: Path, layout: Layout
 ) -> None:
@@ -291,7 +272,7 @@ def test_masked_rows_have_their_labels_in_place(
     rows = plain.prepare(data_set.take(np.arange(5)))
     expected, batch = plain(rows), named(rows)
     is_predicted = expected["labels"] != -100
-    ids = batch[{"torchtitan": "input", "grain": "inputs", "megatron": "tokens"}[layout]]
+    ids = batch[NAMED[layout][0]]
     labels = batch["targets" if layout == "grain" else "labels"]
     if layout == "grain":
         assert ((batch["targets_segment_ids"] != 0) == is_predicted).all()
@@ -307,7 +288,7 @@ def test_masked_rows_have_their_labels_in_place(
     )
 
 
-@pytest.mark.parametrize("layout", ["torchtitan", "grain", "megatron"])
+@pytest.mark.parametrize("layout", NAMED)
 def test_rows_for_diffusion_have_the_share_of_each_token(
     gpt_pack: Path, cache_folder: Path, layout: Layout
 ) -> None:
@@ -317,7 +298,7 @@ def test_rows_for_diffusion_have_the_share_of_each_token(
     rows = plain.prepare(data_set.take(np.arange(5)))
     expected = plain(rows)
     batch = collator_for(data_set, layout=layout, pad_to_multiple_of=4, **options)(rows)
-    ids = batch[{"torchtitan": "input", "grain": "inputs", "megatron": "tokens"}[layout]]
+    ids = batch[NAMED[layout][0]]
     for kind in (np.equal, np.greater):
         found, same = kind(ids, 4), kind(expected["input_ids"], 4)
         assert batch["p_mask"][found].tolist() == expected["p_mask"][same].tolist()

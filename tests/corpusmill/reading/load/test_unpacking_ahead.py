@@ -20,7 +20,7 @@ from corpusmill.reading.cache.pieces import Piece
 from corpusmill.reading.cache.shard_cache import ShardCache
 from corpusmill.reading.cache.unpacking import StoppedError, unpack_piece
 from corpusmill.reading.data_set import DataSet, Samples
-from corpusmill.reading.load.batches import Batches, Block, UnpackingAhead
+from corpusmill.reading.load.batches import Block, UnpackingAhead
 from corpusmill.reading.load.loader import make_batches
 from corpusmill.reading.mixture import mix
 from corpusmill.reading.order.schedule import Position
@@ -105,67 +105,29 @@ def test_each_shard_is_unpacked_once_and_none_of_an_unpacked_data_set(
     assert drain(unpacked) == []
 
 
-def windows(folder: Path, cache: Path) -> Samples:
-    return TokenWindows(DataSet(folder, cache_folder=cache), 16)
+@pytest.mark.parametrize("name", ["data_set", "stream"])
+@pytest.mark.parametrize("by_length", [False, True])
+def test_batches_are_those_of_an_unpacked_data_set_which_starts_no_threads(
+    name: str, by_length: bool, request: pytest.FixtureRequest, cache_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    started: list[UnpackingAhead] = []
+    start = UnpackingAhead._start
+    monkeypatch.setattr(UnpackingAhead, "_start", lambda one: started.append(one) or start(one))  # type: ignore[func-returns-value]
 
-
-def whole(folder: Path, cache: Path) -> Samples:
-    return DataSet(folder, cache_folder=cache)
-
-
-def by_length(samples: Samples) -> Batches:
-    return make_batches(samples, 8, by_length=True, seed=3)
-
-
-def shuffled(samples: Samples) -> Batches:
-    return make_batches(samples, 8, seed=3)
-
-
-@pytest.mark.parametrize(
-    ("name", "open_samples", "batch"),
-    [
-        ("data_set", whole, shuffled),
-        ("data_set", whole, by_length),
-        ("stream", windows, shuffled),
-    ],
-    ids=["shuffled", "by length", "windows"],
-)
-def test_batches_are_those_of_an_unpacked_data_set(
-    name: str,
-    open_samples: Callable[[Path, Path], Samples],
-    batch: Callable[[Samples], Batches],
-    request: pytest.FixtureRequest,
-    cache_folder: Path,
-) -> None:
     def read() -> list[np.ndarray]:
-        samples = open_samples(request.getfixturevalue(name), cache_folder)
-        blocks = batch(samples).blocks(Position(0))
+        data = DataSet(request.getfixturevalue(name), cache_folder=cache_folder)
+        samples: Samples = TokenWindows(data, 16) if name == "stream" else data
+        blocks = make_batches(samples, 8, by_length=by_length, seed=3).blocks(Position(0))
         return [one.rows.lists(next(iter(one.rows.columns))).values for one in blocks]
 
     assert not cache_folder.exists()
-    cold, warm = read(), read()
-    for one, other in zip(cold, warm, strict=True):
+    cold = read()
+    assert started
+    started.clear()
+    for one, other in zip(cold, read(), strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize("batch", [shuffled, by_length])
-def test_threads_are_only_started_where_a_shard_had_to_be_unpacked(
-    batch: Callable[[Samples], Batches],
-    data_set: Path,
-    cache_folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    started: list[UnpackingAhead] = []
-
-    def note(ahead: UnpackingAhead) -> None:
-        started.append(ahead)
-
-    monkeypatch.setattr(UnpackingAhead, "_start", note)
-    batches = batch(whole(data_set, cache_folder))
-    for is_cold in (True, False):
-        assert list(batches.blocks(Position(0)))
-        assert bool(started) is is_cold
-        started.clear()
+    assert started == []
 
 
 @pytest.mark.usefixtures("usual_thresholds")
