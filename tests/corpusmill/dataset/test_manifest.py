@@ -161,8 +161,10 @@ def test_sources_have_only_options_that_there_are() -> None:
     ("version", "cause", "cure"),
     [
         (0, "it has no format version", "Use the version of corpusmill that"),
+        (1, "it has format version 1; this", "Use the version of corpusmill that wrote it"),
+        (-1, "it has format version -1; this", "Use the version of corpusmill that wrote it"),
         (FORMAT_VERSION + 1, "it has format version 3; this reads version 2", "Update corpusmill"),
-        (None, "it has no format version", "Use the version of corpusmill that wrote it"),
+        (None, "it has no format version", "build it again"),
         ([2], "it has format version [2]", "Use the version of corpusmill that wrote it"),
     ],
 )
@@ -172,7 +174,9 @@ def test_other_versions_are_refused(version: object, cause: str, cure: str) -> N
     assert cure in message
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff", b"[" * 100_000, b"[]", b'{"format": "other"}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff", b"{", b"[" * 100_000, b"[]", b"7", b'{"format": "other"}']
+)
 def test_what_is_not_a_manifest_is_refused(content: bytes) -> None:
     with pytest.raises(UserError, match=r"^out/dataset\.json: it is not "):
         decode(content, "out")

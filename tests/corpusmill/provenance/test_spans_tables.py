@@ -181,24 +181,11 @@ def test_offsets_of_a_slice_do_not_matter() -> None:
     assert as_lines(open_file(sink.getvalue()).groups()) == lines_of(rows[1:4])
 
 
-class CountingFile(SpansFile):
-    """Counts how often groups are read.
-
-    Attributes:
-        read: the groups of which all columns were read.
-    """
-
-    def __init__(self, content: bytes) -> None:
-        super().__init__(io.BytesIO(content))
-        self.read = list[int]()
-
-    def _read(self, group: int) -> Spans:
-        self.read.append(group)
-        return super()._read(group)
-
-
-def test_a_group_is_read_once_for_all_rows_that_are_asked_for() -> None:
+def test_a_group_is_read_once_for_all_rows_that_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    groups, read = list[int](), SpansFile._read
+    monkeypatch.setattr(SpansFile, "_read", lambda file, n: groups.append(n) or read(file, n))  # type: ignore[func-returns-value]
     rows: list[Row] = [(number, 0, 0, [(number, 1, 2)]) for number in range(50)]
-    file = CountingFile(write(rows, lines=10))
-    file.read_rows(np.array([11, 12, 19, 31, 39]))
-    assert file.read == [1, 3]
+    open_file(write(rows, lines=10)).read_rows(np.array([11, 12, 19, 31, 39]))
+    assert groups == [1, 3]

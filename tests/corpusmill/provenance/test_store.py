@@ -2,12 +2,14 @@
 
 import json
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from corpusmill.errors import UserError
+from corpusmill.provenance.store import search_in_order
 from tests.tools.damage import damage_file
 from tests.tools.origins import check_provenance, list_documents, list_origins, open_store
 
@@ -30,6 +32,7 @@ def test_a_document_holds_its_bytes_and_no_others(data: Path, corpus: Path) -> N
 
 def test_places_and_names_that_do_not_exist_are_refused(data: Path) -> None:
     store = open_store(data)
+    assert store.documents([]) == {}
     with pytest.raises(UserError, match="no document of the data set holds it"):
         store.documents_at("notes/part.jsonl", 2**39)
     with pytest.raises(UserError, match=r"2 files of the corpus have this name; it has .*/part"):
@@ -41,10 +44,6 @@ def test_places_and_names_that_do_not_exist_are_refused(data: Path) -> None:
     for row in (-1, store.manifest.splits["train"].rows):
         with pytest.raises(IndexError, match="train has"):
             list(store.origins("train", [0, row]))
-
-
-def test_nothing_asked_for_is_nothing_found(data: Path) -> None:
-    assert open_store(data).documents([]) == {}
 
 
 @pytest.mark.parametrize("kind", ["spans", "documents"])
@@ -62,3 +61,31 @@ def test_a_damaged_file_is_named(kind: str, data: Path, tmp_path: Path) -> None:
     }
     with pytest.raises(UserError, match=rf"provenance/{kind}-.*its provenance cannot be read"):
         look_up[kind]()
+
+
+def test_results_come_in_order_and_items_are_taken_as_results_are() -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(1000):
+            taken.append(number)
+            yield number
+
+    results = search_in_order(lambda number: -number, items())
+    assert [next(results) for _ in range(5)] == [0, -1, -2, -3, -4]
+    assert len(taken) < 100
+    assert list(results) == [-number for number in range(5, 1000)]
+
+
+def test_an_error_is_raised_when_it_is_its_turn_and_no_threads_are_left() -> None:
+    def search(number: int) -> int:
+        return 1 // (3 - number)
+
+    results = search_in_order(search, range(1000))
+    assert [next(results) for _ in range(3)] == [0, 0, 1]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+    given_up = search_in_order(str, range(1000))
+    assert next(given_up) == "0"
+    given_up.close()  # type: ignore[attr-defined]
+    assert not [thread for thread in threading.enumerate() if "ThreadPool" in thread.name]

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, ClassVar
+from typing import BinaryIO
 
 import pyarrow as pa
 import pytest
@@ -38,18 +38,14 @@ def test_files_are_found_where_they_are(
     assert document.column("document").to_pylist() == [record.document]
 
 
-def test_a_file_of_another_source_with_this_name_is_not_taken_for_it(
-    record: DocumentRecord, data: Path, corpus: Path
-) -> None:
-    with pytest.raises(UnreadableTextError, match="is not what it was"):
-        open_texts(data, corpus / "wiki").read(record)
-
-
 def test_text_that_changed_or_is_gone_is_not_shown(
     record: DocumentRecord, data: Path, corpus: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(UnreadableTextError, match=r"notes/part\.jsonl was not found in"):
         open_texts(data, tmp_path).read(record)
+    # A file of this name in another source is not taken for it.
+    with pytest.raises(UnreadableTextError, match="is not what it was"):
+        open_texts(data, corpus / "wiki").read(record)
     shutil.copytree(corpus, tmp_path / "corpus")
     part = tmp_path / "corpus" / "notes" / "part.jsonl"
     content = bytearray(part.read_bytes())
@@ -89,68 +85,42 @@ def test_a_document_that_was_cut_is_read_again_by_its_parts(
         assert sample.read_bytes()[record.place :].lstrip().startswith(sentences[0].encode())
 
 
-def test_the_present_folder_is_searched_if_none_is_given(
+def test_the_present_folder_is_searched_but_none_in_it_if_none_is_given(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(corpus)
     streams = Inputs().open("notes/part.jsonl")
     assert next(streams).read() == (corpus / "notes" / "part.jsonl").read_bytes()
-
-
-def test_folders_in_the_present_one_are_not_searched(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.chdir(corpus.parent)
     with pytest.raises(UnreadableTextError, match="is not in the present folder: name another"):
         next(Inputs().open("notes/part.jsonl"))
-
-
-class CountingInputs(Inputs):
-    """Counts how often files are opened.
-
-    Attributes:
-        opened: their names.
-    """
-
-    opened: ClassVar[list[str]] = []
-
-    def open(self, name: str) -> Iterator[BinaryIO]:
-        self.opened.append(name)
-        return super().open(name)
-
-
-class CountingTexts(Texts):
-    """Counts how often documents are tokenized.
-
-    Attributes:
-        spelled: their ids.
-    """
-
-    spelled: ClassVar[list[int]] = []
-
-    def spell(self, document: pa.RecordBatch, spans: Sequence[Span]) -> list[str]:
-        self.spelled.append(document.column("document")[0].as_py())
-        return super().spell(document, spans)
 
 
 @pytest.mark.parametrize("pieces_at_once", [1, 3, 1000])
 def test_a_file_is_opened_and_a_document_tokenized_once_for_all_spans(
     pieces_at_once: int, data: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CountingInputs, "opened", [])
-    monkeypatch.setattr(CountingTexts, "spelled", [])
-    store = open_store(data)
-    manifest = store.manifest
-    tokenizer = manifest.tokenizer.to_tokenizer((data / "tokenizer.json").read_text())
-    inputs = CountingInputs((str(corpus),))
-    texts = CountingTexts(manifest, tokenizer, inputs)
+    opened, really_open = list[str](), Inputs.open
+    spelled, really_spell = list[int](), Texts.spell
+
+    def note_file(inputs: Inputs, name: str) -> Iterator[BinaryIO]:
+        opened.append(name)
+        return really_open(inputs, name)
+
+    def note_document(texts: Texts, document: pa.RecordBatch, spans: Sequence[Span]) -> list[str]:
+        spelled.append(document.column("document")[0].as_py())
+        return really_spell(texts, document, spans)
+
+    monkeypatch.setattr(Inputs, "open", note_file)
+    monkeypatch.setattr(Texts, "spell", note_document)
+    texts = open_texts(data, corpus)
     origins = [row for row in list_origins(data) if row.split == "train"][:60]
-    records = store.documents({number for row in origins for number in row.documents})
+    records = open_store(data).documents({number for row in origins for number in row.documents})
     spans = dict.fromkeys(span for row in origins for span in row.spans)
     with knobs(tokenized_pieces=pieces_at_once):
         found = list(texts.read_spans(records, spans))
-    assert sorted(inputs.opened) == ["notes/part.jsonl", "wiki/part.jsonl"]
-    assert sorted(texts.spelled) == sorted(records)
+    assert sorted(opened) == ["notes/part.jsonl", "wiki/part.jsonl"]
+    assert sorted(spelled) == sorted(records)
     assert len(spans) > len(records)
     alone = open_texts(data, corpus)
     for number, own, cause in found:
