@@ -125,38 +125,26 @@ def fetch_files(
         Exception: neither the hub nor its cache has the files. This is the error of the hub's
             client, or of its transport (requests, httpx or Xet, depending on its version).
     """
-    fetch = patience_of(huggingface_hub.HfApi().endpoint)(_fetch_files)
-    return fetch(repository, patterns, kind, revision, choose)
-
-
-def _fetch_files(
-    repository: str,
-    patterns: Sequence[str],
-    kind: Literal["dataset", "model"],
-    revision: str | None,
-    choose: Callable[[list[str]], list[str]],
-) -> list[Path]:
+    api = huggingface_hub.HfApi()
+    ask = api.dataset_info if kind == "dataset" else api.model_info
     place: dict[str, Any] = {"repo_type": kind, "revision": revision}
-    try:
-        api = huggingface_hub.HfApi()
-        ask = api.dataset_info if kind == "dataset" else api.model_info
-        siblings = ask(repository, revision=revision, timeout=TIMEOUT_SECONDS).siblings or ()
-        names = [sibling.rfilename for sibling in siblings]
-        names = [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
-        return [
-            Path(
-                huggingface_hub.hf_hub_download(
-                    repository, name, **place, etag_timeout=TIMEOUT_SECONDS
-                )
-            )
-            for name in choose(names)
-        ]
-    except Exception:
-        cached: dict[str, Any] = {"allow_patterns": list(patterns), "local_files_only": True}
-        with suppress(Exception):  # the first error tells the cause
-            folder = Path(huggingface_hub.snapshot_download(repository, **place, **cached))
-            return sorted(path for pattern in patterns for path in folder.glob(pattern))
-        raise
+    online: dict[str, Any] = {**place, "etag_timeout": TIMEOUT_SECONDS}
+    cached: dict[str, Any] = {**place, "allow_patterns": [*patterns], "local_files_only": True}
+
+    def fetch() -> list[Path]:
+        try:
+            siblings = ask(repository, revision=revision, timeout=TIMEOUT_SECONDS).siblings or ()
+            names = [sibling.rfilename for sibling in siblings]
+            names = [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
+            download = huggingface_hub.hf_hub_download
+            return [Path(download(repository, name, **online)) for name in choose(names)]
+        except Exception:
+            with suppress(Exception):  # the first error tells the cause
+                folder = Path(huggingface_hub.snapshot_download(repository, **cached))
+                return sorted(path for pattern in patterns for path in folder.glob(pattern))
+            raise
+
+    return patience_of(api.endpoint)(fetch)()
 
 
 def pin_url(url: str, options: Mapping[str, Any]) -> str:

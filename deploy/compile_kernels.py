@@ -35,7 +35,7 @@ from corpusmill import (
     mix,
 )
 from corpusmill.arrays.kernel_cache import digest_sources, kernel_folder
-from corpusmill.arrays.shipped_kernels import BASELINES, ship_kernels
+from corpusmill.arrays.numba_cache import BASELINES, ship_kernels
 from corpusmill.commands.build_command import list_flags
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions

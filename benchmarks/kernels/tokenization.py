@@ -40,11 +40,11 @@ from corpusmill.tokenization.compiled.byte_level_pieces import GPT2, byte_alphab
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from corpusmill.tokenization.training.merges import (
+from corpusmill.tokenization.training.models import (
     ByteLevelBpeOptions,
+    UnigramOptions,
+    WordPieceOptions,
 )
-from corpusmill.tokenization.training.unigram import UnigramOptions
-from corpusmill.tokenization.training.wordpiece import WordPieceOptions
 from tests.tools.training import train
 
 Batch = tuple[np.ndarray, np.ndarray]

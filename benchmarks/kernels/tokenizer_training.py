@@ -37,15 +37,9 @@ from benchmarks.measure import Measurement, measure
 from benchmarks.rivals import RIVALS, label, name_problem, python_of
 from corpusmill.tokenization.compiled.byte_level_pieces import GPT2
 from corpusmill.tokenization.training.counted_words import CountedWords, find_characters
-from corpusmill.tokenization.training.merges import (
-    ALPHABET,
-    ByteLevelBpeOptions,
-    byte_ids,
-    character_ids,
-    train_merges,
-)
-from corpusmill.tokenization.training.models import model_options
-from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS
+from corpusmill.tokenization.training.merges import byte_ids, character_ids, train_merges
+from corpusmill.tokenization.training.models import ALPHABET, ByteLevelBpeOptions, model_options
+from corpusmill.tokenization.training.parts import SPECIAL_TOKENS
 from tests.tools.training import count_text
 from tests.tools.training import train as train_on_text
 

@@ -7,7 +7,7 @@ a digest of all sources: kernels of other sources are never found.
 
 Each user has a folder. Numba's files are pickles of machine code: nobody else may write to the
 folder, and a damaged file is compiled anew. A wheel brings compiled kernels along
-(`corpusmill.arrays.shipped_kernels`); the folder then takes those that it lacks.
+(`corpusmill.arrays.numba_cache`); the folder then takes those that it lacks.
 """
 
 import hashlib
@@ -121,8 +121,11 @@ def _start_cache() -> Callable[[Callable[..., Any]], Any]:
     """Return what makes the cache of a kernel, and hear of kernels that are compiled."""
     from numba.core import event  # noqa: PLC0415  see `Kernel`
 
-    from corpusmill.arrays.numba_cache import Compilations, KernelCache  # noqa: PLC0415  likewise
-    from corpusmill.arrays.shipped_kernels import find_shipped  # noqa: PLC0415  likewise
+    from corpusmill.arrays.numba_cache import (  # noqa: PLC0415  likewise
+        Compilations,
+        KernelCache,
+        find_shipped,
+    )
 
     event.register("numba:compile", Compilations(_announce))
     shipped = find_shipped(SHIPPED_FOLDER, partial(digest_sources, _PACKAGE))
@@ -175,13 +178,10 @@ def cache_folder() -> Path:
     """Return the user's cache folder, or the one for temporary files if the user has none."""
     named = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     folder = Path(os.path.expanduser(named))  # noqa: PTH111  Path.expanduser may raise
-    return folder if _is_writable(folder) else Path(gettempdir())
-
-
-def _is_writable(folder: Path) -> bool:
-    """Whether files can be made in a folder, or the folder itself can be made."""
+    # Files can be made in it, or the folder itself can be made.
     existing = next(path for path in (folder, *folder.parents) if path.exists())
-    return existing.is_dir() and os.access(existing, os.W_OK)
+    is_writable = existing.is_dir() and os.access(existing, os.W_OK)
+    return folder if is_writable else Path(gettempdir())
 
 
 def make_own(folder: Path) -> bool:

@@ -445,7 +445,10 @@ class RowBuffer:
 
     def __init__(self, schema: pa.Schema, reserved_bytes: int) -> None:
         self.schema = schema
-        self._columns = [_column_of(field.type, reserved_bytes) for field in schema]
+        self._columns = [
+            (_Lists if pa.types.is_list(field.type) else _Numbers)(field.type, reserved_bytes)
+            for field in schema
+        ]
 
     @property
     def nbytes(self) -> int:
@@ -475,7 +478,9 @@ class RowBuffer:
 
 
 class _Numbers:
-    def __init__(self, dtype: np.dtype, reserved_bytes: int) -> None:
+    def __init__(self, kind: pa.DataType, reserved_bytes: int) -> None:
+        # `DataType.to_pandas_dtype` needs pandas, which need not be installed.
+        dtype: np.dtype = pa.array([], kind).to_numpy(zero_copy_only=False).dtype
         self._reserved, first = reserved_bytes // dtype.itemsize, _FIRST_BYTES // dtype.itemsize
         self._values, self.size = np.empty(min(first, self._reserved), dtype), 0
 
@@ -504,9 +509,9 @@ class _Numbers:
 
 
 class _Lists:
-    def __init__(self, dtype: np.dtype, reserved_bytes: int) -> None:
-        self._values = _Numbers(dtype, reserved_bytes)
-        self._ends = _Numbers(np.dtype(np.int32), reserved_bytes)
+    def __init__(self, kind: pa.ListType, reserved_bytes: int) -> None:
+        self._values = _Numbers(kind.value_type, reserved_bytes)
+        self._ends = _Numbers(pa.int32(), reserved_bytes)
         self.clear()
 
     @property
@@ -527,15 +532,3 @@ class _Lists:
         self._values.clear()
         self._ends.clear()
         self._ends.append(np.zeros(1, np.int32))
-
-
-def _column_of(kind: pa.DataType, reserved_bytes: int) -> _Numbers | _Lists:
-    if pa.types.is_list(kind):
-        return _Lists(_dtype_of(kind.value_type), reserved_bytes)
-    return _Numbers(_dtype_of(kind), reserved_bytes)
-
-
-def _dtype_of(kind: pa.DataType) -> np.dtype:
-    # `DataType.to_pandas_dtype` needs pandas, which need not be installed.
-    dtype: np.dtype = pa.array([], kind).to_numpy(zero_copy_only=False).dtype
-    return dtype

@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
+from corpusmill.arrays.intrinsics import load_word
 from corpusmill.arrays.kernel_cache import njit
 
 _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
@@ -79,8 +80,8 @@ def _hash(text: np.ndarray, begin: int, end: int) -> tuple[np.uint64, np.uint64]
     # Indices that may be negative would be checked for it at each byte.
     place, last = np.uint64(begin), np.uint64(end)
     while last - place >= _BLOCK:
-        one = (_rotate(one ^ _mix_first(_load_word(text, place)), 27) + two) * _FIVE + _A1
-        two = (_rotate(two ^ _mix_second(_load_word(text, place + _EIGHT)), 31) + one) * _FIVE + _A2
+        one = (_rotate(one ^ _mix_first(load_word(text, place)), 27) + two) * _FIVE + _A1
+        two = (_rotate(two ^ _mix_second(load_word(text, place + _EIGHT)), 31) + one) * _FIVE + _A2
         place += _BLOCK
     left = end - np.int64(place)
     one ^= _mix_first(_load_some(text, np.int64(place), min(left, 8)))
@@ -92,22 +93,6 @@ def _hash(text: np.ndarray, begin: int, end: int) -> tuple[np.uint64, np.uint64]
     one, two = _finish(one), _finish(two)
     one += two
     return one, two + one
-
-
-@njit(inline="always")
-def _load_word(text: np.ndarray, place: np.uint64) -> np.uint64:
-    """Read 8 bytes, the lowest first; written out like this, they are read by one instruction."""
-    value: np.uint64 = (
-        np.uint64(text[place])
-        | np.uint64(text[place + np.uint64(1)]) << np.uint64(8)
-        | np.uint64(text[place + np.uint64(2)]) << np.uint64(16)
-        | np.uint64(text[place + np.uint64(3)]) << np.uint64(24)
-        | np.uint64(text[place + np.uint64(4)]) << np.uint64(32)
-        | np.uint64(text[place + np.uint64(5)]) << np.uint64(40)
-        | np.uint64(text[place + np.uint64(6)]) << np.uint64(48)
-        | np.uint64(text[place + np.uint64(7)]) << np.uint64(56)
-    )
-    return value
 
 
 @njit(inline="always")

@@ -38,7 +38,6 @@ from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, SuitedTokenizer
 from corpusmill.objectives.tokenized_documents import unpack_documents
 from corpusmill.settings.constraints import Range
-from corpusmill.tokenization.marked_texts import list_special
 from corpusmill.tokenization.text_cuts import RESERVED, Cuts, TextMarks
 from corpusmill.tokenization.tokenizer_file import (
     ROLES,
@@ -47,6 +46,7 @@ from corpusmill.tokenization.tokenizer_file import (
     Vocabulary,
     added_tokens,
     divide_templates,
+    special_names,
 )
 
 _NOT_LEARNED = -100
@@ -161,7 +161,7 @@ class ChatOptions(ObjectiveOptions):
         if not RESERVED.isdisjoint(text):
             cause = "it has noncharacters of Unicode (U+FDD0 to U+FDEF)"
             raise UserError(option("chat_template"), cause, "Remove them")
-        special = list_special(tokenizer.json)
+        special = special_names(json.loads(tokenizer.json))
         if not {*self.end_of_turn} <= {*special}:
             cause = f"one of them is no special token of {tokenizer.name}"
             cure = f"Give one or more of {', '.join(special[:9])}"
@@ -228,7 +228,7 @@ class Chat(Objective):
             "templates": divide_templates(options.chat_template),
             "date": options.chat_template_date,
             "values": {**tokens, **json.loads(options.chat_template_kwargs or "{}")},
-            "special": list_special(tokenizer_json),
+            "special": special_names(json.loads(tokenizer_json)),
             "layout": options.layout,
             "roles": options.learned_roles,
             "last_alone": options.last_turn_alone,

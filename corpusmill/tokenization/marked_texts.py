@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from tokenizers import Encoding, Tokenizer
 
 from corpusmill.tokenization.growth import load_tokenizer
 from corpusmill.tokenization.text_cuts import APART, BEGIN, END, read_counts
-from corpusmill.tokenization.tokenizer_file import added_tokens
+from corpusmill.tokenization.tokenizer_file import rename_tokens, special_names
 
 # Stands before each special token of a text in which others are ordinary text.
 _SPECIAL = "\ufdd3"
@@ -51,26 +51,17 @@ class MarkedTokenizer:
         self._described = json.loads(tokenizer_json) | {"post_processor": None}
         self._in_text = special_tokens_in_text
         self._plain = load_tokenizer(json.dumps(self._described))
-        self._special = special_pattern(list_special(tokenizer_json))
+        names = special_names(self._described)
+        self._special = re.compile("|".join(map(re.escape, names)) or r"(?!)")
 
     @cached_property
     def _renamed(self) -> Tokenizer:
         """The tokenizer whose special tokens have names that no text holds."""
         described: dict[str, Any] = json.loads(json.dumps(self._described))
-        special = [token for token in added_tokens(described) if token.get("special")]
-        names, vocabulary = {token["content"] for token in special}, described["model"]["vocab"]
-
-        def rename(name: str) -> str:
-            return _SPECIAL + name if name in names else name
-
-        described["added_tokens"] = [
-            {**token, "content": rename(token["content"])} for token in added_tokens(described)
-        ]
-        renamed = ((rename(name), number) for name, number in _pairs(vocabulary))
-        # Unigram's is a list, with scores.
-        described["model"]["vocab"] = type(vocabulary)(renamed)
-        if described["model"].get("unk_token"):
-            described["model"]["unk_token"] = rename(described["model"]["unk_token"])
+        names, unknown = {*special_names(described)}, described["model"].get("unk_token")
+        rename_tokens(described, names, _SPECIAL)
+        if unknown in names:
+            described["model"]["unk_token"] = _SPECIAL + unknown
         return Tokenizer.from_str(json.dumps(described))
 
     def encode(self, text: str) -> tuple[list[str], Encoding]:
@@ -99,26 +90,6 @@ class MarkedTokenizer:
             ids.append(np.array(encoding.ids, np.int32))
         offsets = np.cumsum(np.concatenate(lengths))
         return MarkedPieces(np.concatenate(ids), offsets, np.array(documents, np.int64), counts)
-
-
-def _pairs(vocabulary: Any) -> Iterable[tuple[str, Any]]:
-    pairs: Iterable[tuple[str, Any]] = (
-        vocabulary.items() if isinstance(vocabulary, dict) else vocabulary
-    )
-    return pairs
-
-
-def list_special(tokenizer_json: str) -> tuple[str, ...]:
-    """List the texts of the special tokens of a tokenizer.json, the longest first."""
-    added = added_tokens(json.loads(tokenizer_json))
-    contents = {token["content"] for token in added if token.get("special")}
-    return (*sorted(filter(None, contents), key=lambda content: (-len(content), content)),)
-
-
-@lru_cache(maxsize=4)
-def special_pattern(special: tuple[str, ...]) -> re.Pattern[str]:
-    """Return a pattern of the texts of special tokens, of which the first that fits is taken."""
-    return re.compile("|".join(map(re.escape, special)) or r"(?!)")
 
 
 def _find_inside(pieces: list[str], encoding: Encoding) -> tuple[npt.NDArray[np.bool_], int]:

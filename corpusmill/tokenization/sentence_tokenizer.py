@@ -1,6 +1,6 @@
 """Sentences to token ids, which a rule of words may mark."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import orjson
-from tokenizers import Tokenizer
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import PanicError, UserError, catch_panics, option
@@ -24,15 +23,14 @@ from corpusmill.tokenization.compiled.word_memo import WordMemo
 from corpusmill.tokenization.growth import LIBRARY, load_tokenizer
 from corpusmill.tokenization.marked_texts import MarkedPieces, MarkedTokenizer
 from corpusmill.tokenization.tokenizer_file import (
-    added_tokens,
     hide_special_tokens,
     ids_of,
     mark,
+    special_names,
 )
 from corpusmill.tokenization.words.marked_encoding import encode_texts, find_continuing, mark_words
 from corpusmill.tokenization.words.words import (
     FindJoins,
-    Joins,
     WordRule,
     cut_around_rare,
     cut_unicode,
@@ -68,7 +66,10 @@ class SentenceTokenizer:
         special_tokens_in_text: bool = True,
         words: str = "",
     ) -> None:
-        self._special_texts = _special_texts(orjson.loads(tokenizer_json))
+        # The special tokens' UTF-8, longest first: uint8[bytes] and int64[tokens + 1] into it.
+        names = [name.encode() for name in special_names(orjson.loads(tokenizer_json))]
+        self._special_texts = np.frombuffer(b"".join(names), np.uint8)
+        self._special_offsets = np.cumsum([0, *map(len, names)], dtype=np.int64)
         self._marked_arguments = tokenizer_json, special_tokens_in_text
         if not special_tokens_in_text:
             tokenizer_json = hide_special_tokens(tokenizer_json)
@@ -80,7 +81,11 @@ class SentenceTokenizer:
         self._is_marked, self._continuing = rule is not None, None
         if rule is not None and rule.is_of_pieces:
             self._continuing = find_continuing(self.library, described["model"])
-        self._unknown_id = _unknown_id(self.library, described["model"])
+        # What the model gives to what it cannot spell; None if it spells everything.
+        unknown = described["model"].get("unk_token")
+        self._unknown_id: int | None = described["model"].get("unk_id")  # Unigram
+        if unknown is not None:
+            self._unknown_id = self.library.token_to_id(unknown)
         self._find_joins: FindJoins | None = None
         self._is_compiled = False
         self._encode_plainly = self._encode_by_library(self._words)
@@ -92,7 +97,17 @@ class SentenceTokenizer:
     def _make_memo(self, described: dict[str, Any]) -> WordMemo | None:
         """The memo; None if a text's ids may differ from those of its words."""
         if described["model"]["type"] == "Unigram":
-            return self._compile_unigram(described)
+            plainly, most = self._encode_plainly, MOST_CHARACTERS
+            if self._words or not (
+                compiled := unigram.compile_unigram(described, self.library, plainly, most)
+            ):
+                return None
+            encode_spans, joints = compiled
+            if joints is not None:
+                return WordMemo(encode_spans, "joined", joints=joints)
+            # There is no memo, but whole texts are compiled.
+            self._encode_plainly, self._is_compiled = encode_spans, True
+            return None
         rule, objection = choose_unit_rule(described, self.library)
         words = self._words
         if words and words.find_joins and wordpiece.is_known(described):
@@ -109,19 +124,6 @@ class SentenceTokenizer:
         )
         at_signs = words is None and line_rule in {"around-breaks", "after-breaks"}
         return WordMemo(encode_spans, rule, line_rule, at_signs=at_signs)
-
-    def _compile_unigram(self, described: dict[str, Any]) -> WordMemo | None:
-        """The memo of a unigram tokenizer; if there is none, whole texts may be compiled."""
-        if self._words:
-            return None
-        plainly, most = self._encode_plainly, MOST_CHARACTERS
-        compiled = unigram.compile_unigram(described, self.library, plainly, most)
-        if compiled is None:
-            return None
-        if compiled.joints is None:
-            self._encode_plainly, self._is_compiled = compiled.encode_spans, True
-            return None
-        return WordMemo(compiled.encode_spans, "joined", joints=compiled.joints)
 
     def _choose_encoder(self, described: dict[str, Any], words: WordRule | None) -> EncodeSpans:
         """The tokenizer of new words, compiled if possible, and marked by a rule of words."""
@@ -160,7 +162,7 @@ class SentenceTokenizer:
         Args:
             text: uint8[bytes].
         """
-        texts, offsets = self._special_texts
+        texts, offsets = self._special_texts, self._special_offsets
         # There are one or two first bytes, and a pass for each is faster than a table of all.
         begins = np.zeros(len(text), np.bool_)
         for first in np.unique(texts[offsets[:-1]]):
@@ -221,42 +223,27 @@ class SentenceTokenizer:
         self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.int64]]:
         """Tokenize sentences; see `encode`. A rule that follows the vocabulary is not applied."""
-        if self._memo is not None and self._find_joins is None:
-            return self._memo.encode(text, offsets, self._dtype)
+        memo, find_joins = self._memo, self._find_joins
+        if memo is not None and find_joins is None:
+            return memo.encode(text, offsets, self._dtype)
         cuts, firsts = offsets, np.arange(len(offsets))
         encode_spans = self._encode_plainly
-        if self._memo is not None and self._find_joins is not None:
-            if self._memo.has_ideographs:
+        if memo is not None and find_joins is not None:
+            if memo.has_ideographs:
                 cuts, firsts = cut_around_rare(text, offsets)
-            joined = partial(_encode_joined, self._memo, self._find_joins, cuts)
-            encode_spans = completed(joined, encode_spans)
+
+            # Words are joined afterwards. BERT's tokenizer makes no token of white space alone,
+            # except perhaps of control characters: stretches with these are left.
+            def encode_joined(
+                text: np.ndarray, _: np.ndarray
+            ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+                ids, ends = memo.encode(text, cuts, np.dtype(np.int32))
+                marked, left = join_marks(ids, ends, *find_joins(text, cuts))
+                return marked, ends, left
+
+            encode_spans = completed(encode_joined, encode_spans)
         ids, ends = encode_spans(text, np.stack([cuts[:-1], cuts[1:]], axis=1))
         return ids.astype(self._dtype), ends[firsts]
-
-
-def _encode_joined(
-    memo: WordMemo,
-    find_joins: Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64]], Joins],
-    offsets: npt.NDArray[np.int64],
-    text: npt.NDArray[np.uint8],
-    _: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """The ids of stretches by a memo, whose words are joined afterwards.
-
-    BERT's tokenizer makes no token of white space alone, except perhaps of control characters:
-    stretches with these are left.
-    """
-    ids, ends = memo.encode(text, offsets, np.dtype(np.int32))
-    marked, left = join_marks(ids, ends, *find_joins(text, offsets))
-    return marked, ends, left
-
-
-def _special_texts(described: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """The special tokens' UTF-8, longest first: uint8[bytes] and int64[tokens + 1] into it."""
-    contents = [one["content"].encode() for one in added_tokens(described) if one.get("special")]
-    contents = sorted(filter(None, contents), key=len, reverse=True)
-    offsets = np.cumsum([0, *map(len, contents)], dtype=np.int64)
-    return np.frombuffer(b"".join(contents), np.uint8), offsets
 
 
 @njit
@@ -277,14 +264,6 @@ def _count_texts(
                 count, end = count + 1, place + length
                 break
     return count
-
-
-def _unknown_id(tokenizer: Tokenizer, model: dict[str, Any]) -> int | None:
-    """The id that the model gives to what it cannot spell; None if it spells everything."""
-    if model.get("unk_token") is not None:
-        token_id: int | None = tokenizer.token_to_id(model["unk_token"])
-        return token_id
-    return model.get("unk_id")  # Unigram
 
 
 # A tokenizer takes a while to compile: a process keeps it, with the words that it remembers.

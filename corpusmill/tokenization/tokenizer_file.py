@@ -1,6 +1,6 @@
 """A tokenizer as it travels: its tokenizer.json, its special tokens, and how it was read.
 
-Only types live here, so that code that names them need not load the tokenizers library.
+Code that names these types need not import the tokenizers library.
 
 Token ids may be marked by whether they continue a word. Between tokenizing and building, the
 boundaries of words (`corpusmill.tokenization.words.words`) travel in the ids themselves, as 2 * id
@@ -8,7 +8,7 @@ boundaries of words (`corpusmill.tokenization.words.words`) travel in the ids th
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -109,6 +109,13 @@ def added_tokens(tokenizer_json: Part) -> list[Part]:
     return tokenizer_json.get("added_tokens") or []
 
 
+def special_names(tokenizer_json: Part) -> list[str]:
+    """The special tokens among the added ones, the longest first."""
+    added = added_tokens(tokenizer_json)
+    names = {token["content"] for token in added if token.get("special") and token["content"]}
+    return sorted(names, key=lambda name: (-len(name), name))
+
+
 # A noncharacter, which no text needs.
 _HIDDEN = "\ufdd0"
 
@@ -117,8 +124,8 @@ _HIDDEN = "\ufdd0"
 def hide_special_tokens(tokenizer_json: str) -> str:
     """Rename the special tokens in a tokenizer's vocabulary, so that no text becomes one of them.
 
-    The tokenizers library's `encode_special_tokens` only keeps them from being taken out of the
-    text: unigram and word-level models then find them in their vocabulary all the same.
+    By the library's `encode_special_tokens` alone they are not taken out of the text, but unigram
+    and word-level models then find them in their vocabulary all the same.
 
     Args:
         tokenizer_json: a complete tokenizer.json; one of BPE, whose pieces follow from merges, and
@@ -129,8 +136,7 @@ def hide_special_tokens(tokenizer_json: str) -> str:
     """
     described = json.loads(tokenizer_json)
     model = described["model"]
-    special = [token for token in added_tokens(described) if token.get("special")]
-    names = {token["content"] for token in special} - {model.get("unk_token")}
+    names = {*special_names(described)} - {model.get("unk_token")}
     if isinstance(model["vocab"], list):
         # Unigram: control pieces score 0, and SentencePiece itself takes its user-defined symbols
         # out of each text.
@@ -138,16 +144,28 @@ def hide_special_tokens(tokenizer_json: str) -> str:
     if model.get("type") == "BPE" or not names:
         return tokenizer_json
 
+    rename_tokens(described, names, _HIDDEN)
+    return json.dumps(described, ensure_ascii=False)
+
+
+def rename_tokens(described: dict[str, Any], names: Collection[str], prefix: str) -> None:
+    """Put a prefix before the names of tokens, in the vocabulary and among added tokens.
+
+    Args:
+        described: the parsed tokenizer.json, changed in place.
+        names: the tokens.
+        prefix: the prefix.
+    """
+
     def rename(name: str) -> str:
-        return _HIDDEN + name if name in names else name
+        return prefix + name if name in names else name
 
     for token in described["added_tokens"]:
         token["content"] = rename(token["content"])
-    if isinstance(model["vocab"], dict):
-        model["vocab"] = {rename(name): token_id for name, token_id in model["vocab"].items()}
-    else:  # Unigram: with scores
-        model["vocab"] = [[rename(name), score] for name, score in model["vocab"]]
-    return json.dumps(described, ensure_ascii=False)
+    vocabulary = described["model"]["vocab"]
+    pairs = vocabulary.items() if isinstance(vocabulary, dict) else vocabulary
+    # Unigram's is a list, with scores.
+    described["model"]["vocab"] = type(vocabulary)((rename(name), one) for name, one in pairs)
 
 
 def show_special_token(name: str) -> str:
@@ -256,37 +274,22 @@ def find_special_tokens(
         wherever they are in the vocabulary.
     """
     added, vocabulary = added_tokens(tokenizer_json), _vocabulary(tokenizer_json)
-    added_names = {token["content"] for token in added}
-    ids: dict[str, Any] = {}
+    added_names, ids = {token["content"] for token in added}, dict[str, Any]()
     for role in ROLES:
         named = [name for name in _names(role, tokenizer_json, companions) if name in vocabulary]
         usual = [name for name in _CONVENTIONS[role] if name in added_names]
         ids[f"{role}_id"] = next((vocabulary[name] for name in named + usual), None)
     special_ids = {token["id"] for token in added if token.get("special")}
     special_ids |= {*ids.values()} - {None}
-    special = SpecialTokens(**ids, all_ids=tuple(sorted(special_ids)))
-    return _add_bounds(special, tokenizer_json, companions, vocabulary)
-
-
-def _add_bounds(
-    special: SpecialTokens,
-    tokenizer_json: Mapping[str, Any],
-    companions: Mapping[str, Mapping[str, Any]],
-    vocabulary: Mapping[str, int],
-) -> SpecialTokens:
-    """Add what begins and ends a text.
-
-    What `tokenizer_config.json` says counts for more than the post-processor, as for transformers.
-    Only special tokens count, as text never becomes one of them.
-    """
-    special_ids = {*special.all_ids}
+    # What begins and ends a text. What `tokenizer_config.json` says counts for more than the
+    # post-processor, as for transformers. Only special tokens count, as text never becomes one.
     names = [*_names("bos", tokenizer_json, companions), *_BOS_NAMES]
-    named = (vocabulary.get(name) for name in names)
-    bos_id = next((token for token in named if token in special_ids), None)
+    bos_ids = (vocabulary.get(name) for name in names)
+    bos_id = next((token for token in bos_ids if token in special_ids), None)
     config = companions.get("tokenizer_config.json", {})
     sides = list[tuple[int, ...] | None]()
-    for ids, role, token in zip(
-        _list_around(tokenizer_json), ("bos", "eos"), (bos_id, special.eos_id), strict=True
+    for around, role, token in zip(
+        _list_around(tokenizer_json), ("bos", "eos"), (bos_id, ids["eos_id"]), strict=True
     ):
         adds = config.get(f"add_{role}_token")
         if adds is False:
@@ -294,8 +297,10 @@ def _add_bounds(
         elif adds is True and token is not None:
             sides.append((token,))
         else:
-            sides.append(tuple(ids) if ids and special_ids.issuperset(ids) else None)
-    return replace(special, bos_id=bos_id, before=sides[0], after=sides[1])
+            sides.append(tuple(around) if around and special_ids.issuperset(around) else None)
+    return SpecialTokens(
+        **ids, all_ids=tuple(sorted(special_ids)), bos_id=bos_id, before=sides[0], after=sides[1]
+    )
 
 
 def _list_around(tokenizer_json: Mapping[str, Any]) -> tuple[list[int], list[int]]:
@@ -306,8 +311,7 @@ def _list_around(tokenizer_json: Mapping[str, Any]) -> tuple[list[int], list[int
     """
     before, after = list[int](), list[int]()
     for step in list_steps(tokenizer_json, "post_processor"):
-        parts = _cut_template(step.get("single", ()))
-        if len(parts) != 2:
+        if len(parts := _cut_template(step.get("single", ()))) != 2:
             continue
         (begin, end), between = parts, _cut_template(step["pair"])[1]
         divides = begin and end and end[0] in between and begin[-1] not in between
@@ -350,8 +354,8 @@ def add_roles(
     Args:
         special: the special tokens that are known.
         tokenizer_json: the parsed tokenizer.json.
-        roles: for each role the names that its token may have, the first of which is preferred.
-            Only added tokens count, as text never becomes any other token as a whole.
+        roles: for each role the names of its token, the preferred one first. Only added tokens
+            count, as text never becomes any other token as a whole.
 
     Example:
         {"fim_prefix": ("<|fim_prefix|>", "<PRE>")} finds <PRE> in CodeLlama's tokenizer.

@@ -19,7 +19,7 @@ from tokenizers import (
 
 from corpusmill.tokenization.compiled import byte_level_pieces
 from corpusmill.tokenization.tokenizer_file import Encode, TokenizerFile
-from corpusmill.tokenization.training.wordpiece import WordPieceOptions
+from corpusmill.tokenization.training.models import WordPieceOptions
 from tests.tools.lazily import Lazily
 from tests.tools.training import train
 

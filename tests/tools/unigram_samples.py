@@ -51,7 +51,7 @@ def converted(**options: Any) -> str:
 @cache
 def charsmap(rule: str = "nmt_nfkc") -> bytes:
     """SentencePiece's map of characters of a name."""
-    from corpusmill.tokenization.sources.sentencepiece_proto import parse_model  # noqa: PLC0415
+    from corpusmill.tokenization.sources.sentencepiece import parse_model  # noqa: PLC0415
 
     model = parse_model(sentencepiece_model(normalization_rule_name=rule))
     content: bytes = model.normalizer_spec.precompiled_charsmap

@@ -7,9 +7,7 @@ import pytest
 import transforms.corpus.count_words
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.tokenization.training.counted_words import WordLimits
-from corpusmill.tokenization.training.merges import (
-    ByteLevelBpeOptions,
-)
+from corpusmill.tokenization.training.models import ByteLevelBpeOptions
 from tests.tools.knobs import knobs
 from tests.tools.training import count_text
 from transforms.corpus.count_words import (

@@ -6,8 +6,8 @@ White space is what Python's `str.strip` strips, found in UTF-8 without decoding
 import numpy as np
 import numpy.typing as npt
 
+from corpusmill.arrays.intrinsics import space_at, space_before
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.white_space import space_at, space_before
 
 # Kinds of line. Separators come first and rejected lines last, so that one comparison finds them.
 BLANK, TITLE, SENTENCE, INVALID_UTF_8, TOO_LONG = range(5)

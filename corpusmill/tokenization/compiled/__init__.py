@@ -6,5 +6,4 @@
 - `word_memo`: the ids of units, remembered.
 - `byte_level_bpe` (with `byte_level_pieces`), `wordpiece` and `unigram` (with `unigram_text`):
   tokenizers compiled from their tokenizer.json.
-- `intrinsics`: what numba has no function for.
 """

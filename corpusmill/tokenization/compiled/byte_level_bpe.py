@@ -26,12 +26,14 @@ which are the same for most characters: merging can begin with these two as one 
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from corpusmill.arrays.intrinsics import borrow
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled import byte_level_pieces as pieces
 from corpusmill.tokenization.compiled.byte_level_pieces import (
@@ -52,7 +54,6 @@ from corpusmill.tokenization.compiled.byte_level_pieces import (
     hash_pairs,
 )
 from corpusmill.tokenization.compiled.exactness import find_pattern
-from corpusmill.tokenization.compiled.intrinsics import borrow
 from corpusmill.tokenization.compiled.units import (
     EncodeSpans,
     completed,
@@ -316,8 +317,12 @@ def begin_with_characters(merges: Merges, model: Part) -> Merges:
         for token, number in zip(tokens, merged.tolist(), strict=True)
         if number >= 0 and apart[number]
     }
-    codes = {_code_point(token): number for token, number in begun.items()}
-    blocks = {_code_point(token + _LAST_BYTE) // 64: number for token, number in begun.items()}
+    codes, blocks = dict[int, int](), dict[int, int]()
+    for token, number in begun.items():
+        with suppress(UnicodeDecodeError, TypeError):  # it is no single character
+            codes[ord(token.decode())] = number
+        with suppress(UnicodeDecodeError, TypeError):
+            blocks[ord((token + _LAST_BYTE).decode()) // 64] = number
     return merges._replace(characters=_tabulate(codes), prefixes=_tabulate(blocks))
 
 
@@ -347,29 +352,10 @@ def _is_apart(
 
 
 def _tabulate(numbers: dict[int, int]) -> npt.NDArray[np.int32]:
-    """Return an array of numbers by their keys; those of negative keys are left out."""
+    """Return an array of numbers by their keys."""
     table = np.full(max(numbers, default=-1) + 1, NO_TOKEN, np.int32)
-    for key, number in numbers.items():
-        if key >= 0:
-            table[key] = number
+    table[[*numbers]] = [*numbers.values()]
     return table
-
-
-def _code_point(token: bytes) -> int:
-    """The code point of a token that is a single character; -1 for others."""
-    try:
-        text = token.decode()
-    except UnicodeDecodeError:
-        return -1
-    return ord(text) if len(text) == 1 else -1
-
-
-def read_pairs(model: Part) -> npt.NDArray[np.int32]:
-    """Return int32[merges, 3]: by rank, the ids of both parts and of the joined token."""
-    vocabulary = model["vocab"]
-    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
-    ids = [(vocabulary[left], vocabulary[right], vocabulary[left + right]) for left, right in pairs]
-    return np.array(ids, np.int32).reshape(-1, 3)
 
 
 def byte_tokens(model: Part, longest: int) -> dict[str, bytes]:
@@ -451,7 +437,9 @@ def read_merges(model: Part) -> Merges:
     """Read the tables of a BPE model of a tokenizer.json, to begin with bytes."""
     vocabulary = model["vocab"]
     byte_ids = np.array([vocabulary[character] for character in byte_alphabet()], np.int32)
-    joined = read_pairs(model)
+    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
+    ids = [(vocabulary[left], vocabulary[right], vocabulary[left + right]) for left, right in pairs]
+    joined = np.array(ids, np.int32).reshape(-1, 3)
     none = np.empty(0, np.int32)
     return Merges(byte_ids, none, none, hash_pairs(joined), joined)
 

@@ -15,10 +15,9 @@ from typing import Literal
 import numpy as np
 from tokenizers import Tokenizer
 
+from corpusmill.arrays.intrinsics import borrow, space_at, space_before, trailing_zeros
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.white_space import space_at, space_before
 from corpusmill.tokenization.compiled.byte_level_pieces import GPT2, O200K, PATTERNS
-from corpusmill.tokenization.compiled.intrinsics import borrow, trailing_zeros
 from corpusmill.tokenization.compiled.units import (
     CUT,
     ONE,
@@ -143,8 +142,12 @@ def choose_unit_rule(tokenizer_json: Part, tokenizer: Tokenizer) -> tuple[UnitRu
     """
     spaced = _owns_spaces(tokenizer_json)
     rule: UnitRule = "spaced" if spaced else "words"
-    if not spaced and _isolates_ideographs(tokenizer_json, tokenizer):
-        rule = "ideographs"
+    normalizers = list_steps(tokenizer_json, "normalizer")
+    if not spaced and normalizers and normalizers[0]["type"] == "BertNormalizer":
+        # Its first step may put spaces around each ideograph.
+        taken = "".join(token["content"] for token in list_taken(tokenizer_json, tokenizer))
+        isolates = normalizers[0].get("handle_chinese_chars") and taken.isascii()
+        rule = "ideographs" if isolates else rule
     return rule, next(_objections(tokenizer_json, tokenizer, spaced), "")
 
 
@@ -257,12 +260,3 @@ def find_neighbourly(tokens: list[Part], tokenizer: Tokenizer, spaced: bool) -> 
         normalized = normalizer.normalize_str(content) if normalizer else content
         if not normalized or any(character.isspace() for character in content + normalized):
             yield f"its added token {content!r} is empty or holds a space"
-
-
-def _isolates_ideographs(tokenizer_json: Part, tokenizer: Tokenizer) -> bool:
-    """Whether the first step puts spaces around each ideograph."""
-    normalizers = list_steps(tokenizer_json, "normalizer")
-    if not normalizers or normalizers[0]["type"] != "BertNormalizer":
-        return False
-    taken = "".join(token["content"] for token in list_taken(tokenizer_json, tokenizer))
-    return bool(normalizers[0].get("handle_chinese_chars")) and taken.isascii()

@@ -24,13 +24,13 @@ import numpy.typing as npt
 import orjson
 from tokenizers import Tokenizer
 
+from corpusmill.arrays.intrinsics import borrow
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.exactness import (
     find_neighbourly,
     list_rearrangements,
     list_taken,
 )
-from corpusmill.tokenization.compiled.intrinsics import borrow
 from corpusmill.tokenization.compiled.unigram_text import (
     GROWTH,
     Characters,
@@ -390,22 +390,9 @@ def encode_spans(
     return ids[:written], ends, left
 
 
-class CompiledUnigram(NamedTuple):
-    """A compiled tokenizer.
-
-    Attributes:
-        encode_spans: tokenizes stretches of text.
-        joints: uint8[code points], how characters stand beside spaces (`Characters`); None if the
-            ids of a text are not those of its words with the spaces before them.
-    """
-
-    encode_spans: EncodeSpans
-    joints: npt.NDArray[np.uint8] | None
-
-
 def compile_unigram(
     tokenizer_json: Part, tokenizer: Tokenizer, encode_plainly: EncodeSpans, most_bytes: int
-) -> CompiledUnigram | None:
+) -> tuple[EncodeSpans, npt.NDArray[np.uint8] | None] | None:
     """Compile a tokenizer; None if it has steps that are not known.
 
     Args:
@@ -413,6 +400,11 @@ def compile_unigram(
         tokenizer: the same, loaded.
         encode_plainly: the same, for stretches that the compiled one leaves.
         most_bytes: of a stretch; longer ones are left.
+
+    Returns:
+        What tokenizes stretches of text; and uint8[code points], how characters stand beside spaces
+        (`Characters`), or None if the ids of a text are not those of its words with the spaces
+        before them.
     """
     spacing, taken = read_spacing(tokenizer_json), list_taken(tokenizer_json, tokenizer)
     # The library reads some numbers a bit lower or higher than they are written; it writes them
@@ -432,7 +424,7 @@ def compile_unigram(
     looks_further = any(find_neighbourly(taken, tokenizer, spaced=True))
     is_of_words = spacing.is_of_words and not looks_further
     encode_all = completed(known, encode_plainly)
-    return CompiledUnigram(encode_all, characters.joints if is_of_words else None)
+    return encode_all, characters.joints if is_of_words else None
 
 
 def read_pieces(model: Part, codes: npt.NDArray[np.int32]) -> Pieces:

@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.arrays import ragged
+from corpusmill.arrays.intrinsics import borrow, load_word, trailing_zeros
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.knobs import knob
-from corpusmill.tokenization.compiled.intrinsics import borrow, load_word, trailing_zeros
 from corpusmill.tokenization.tokenizer_file import Part
 
 FIRST_LEAD = 0xE3  # the lowest first byte of an ideograph
@@ -201,7 +201,7 @@ def is_cut(before: int, second: int, third: int, byte: int) -> bool:
     """Whether a byte is a space after no white space, by the three bytes before it, last first.
 
     Written without branches, so that many bytes are looked at together. White space is that of
-    `corpusmill.arrays.white_space`, but all control characters count as such.
+    `corpusmill.arrays.intrinsics`, but all control characters count as such.
     """
     wide = (third == 0xE2) & (second == 0x80)
     wide &= (before <= 0x8A) | (before == 0xA8) | (before == 0xA9) | (before == 0xAF)
@@ -288,18 +288,11 @@ def mark_signs(text: np.ndarray, cuts: np.ndarray) -> None:
             is_sign = lead == _IDEOGRAPHIC and second == 0x80 and third in (0x81, 0x82)
             if lead == _WIDE_FORM and second == 0xBC:
                 is_sign = third in (0x81, 0x88, 0x89, 0x8C, 0x9A, 0x9B, 0x9F)
-            if is_sign and is_common_ideograph(text[place - 3], text[place - 2]):
-                cuts[place] = 1
-
-
-@njit(inline="always")
-def is_common_ideograph(lead: int, second: int) -> bool:
-    """Whether a character, by its first two bytes, is one of U+4E00 to U+9FBF: all are letters."""
-    return (
-        0xE5 <= lead <= 0xE8
-        or (lead == 0xE4 and second >= 0xB8)
-        or (lead == 0xE9 and second < 0xBF)
-    )
+            if is_sign:
+                # After one of U+4E00 to U+9FBF, by its first two bytes: all are letters.
+                lead, second = text[place - 3], text[place - 2]
+                follows = 0xE5 <= lead <= 0xE8 or (lead == 0xE4 and second >= 0xB8)
+                cuts[place] |= follows or (lead == 0xE9 and second < 0xBF)
 
 
 # How a character stands beside a space at which a text may be cut: whether it may end a word, or

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from corpusmill.arrays.intrinsics import borrow, load_word
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.knobs import knob
 from corpusmill.tokenization.compiled.exactness import LineRule, mark_lines
-from corpusmill.tokenization.compiled.intrinsics import borrow, copy_ids, load_word
 from corpusmill.tokenization.compiled.units import (
     HALF,
     MULTIPLIER,
@@ -314,15 +314,6 @@ class Found(NamedTuple):
     new: np.ndarray
 
 
-@njit(inline="always")
-def lend(memo: MemoArrays) -> MemoArrays:
-    """Return a memo to whose arrays no references are counted."""
-    return MemoArrays(
-        borrow(memo.slots), borrow(memo.entries), borrow(memo.tails), borrow(memo.ids),
-        borrow(memo.used),
-    )  # fmt: skip
-
-
 BEGINS, DIFFERING, SECOND = 0, 1, 2  # rows of `compare_units`; the last one is a workspace
 
 
@@ -378,7 +369,10 @@ def look_up(
     all_ids = np.empty(FEW_IDS * most + (offsets[-1] if len(singles) else 0), like.dtype)
     all_waiting = np.empty((most, 4), np.int64)
     new, ends = np.empty(most, np.int64), np.zeros((2, len(offsets)), np.int64)
-    memo = lend(memo)
+    memo = MemoArrays(
+        borrow(memo.slots), borrow(memo.entries), borrow(memo.tails), borrow(memo.ids),
+        borrow(memo.used),
+    )  # fmt: skip
     entries, shift = memo.entries, shift_of(len(memo.slots))
     text, cuts, ids, waiting = borrow(text), borrow(cuts), borrow(all_ids), borrow(all_waiting)
     bounds, singles = np.empty(_BLOCK + 2 * WORD_BYTES, np.int64), borrow(singles)
@@ -424,6 +418,14 @@ def look_up(
     return Found(all_ids[:written], ends[0], all_waiting[:waits], ends[1], new[:added])
 
 
+@njit(inline="always")
+def copy_ids(source: np.ndarray, first: int, last: int, ids: np.ndarray, written: int) -> int:
+    """Copy a part of an array to another one, and return where the copy ends."""
+    for place in range(last - first):  # a slice would take longer, if it is short
+        ids[written + place] = source[first + place]
+    return written + last - first
+
+
 @njit
 def put_ids(memo: MemoArrays, entries: np.ndarray, ids: np.ndarray, ends: np.ndarray) -> None:
     """Write the ids of new units.
@@ -441,8 +443,7 @@ def put_ids(memo: MemoArrays, entries: np.ndarray, ids: np.ndarray, ends: np.nda
         if count > FEW_IDS or is_large:
             place = memo.used[_IDS]
             memo.ids[place] = count
-            memo.ids[place + 1 : place + 1 + count] = ids[begin : begin + count]
-            memo.used[_IDS] = place + 1 + count
+            memo.used[_IDS] = copy_ids(ids, begin, begin + count, memo.ids, place + 1)
             third, fourth = np.uint64(place), _ELSEWHERE << _COUNT
         else:
             for number in range(count):
@@ -570,30 +571,22 @@ class WordMemo:
         new = self._encode_spans(text, spans[found.new])
         if self.has_ideographs:
             note_singles(singles, text, spans[found.new], *new)
-        memo = self._remember(entries[found.new], *new)
+        # A memo without room for the ids is replaced by a larger one for this batch alone.
+        counts, memo = np.diff(new[1]), self._memo
+        needed = memo.used[_IDS] + (counts[counts >= FEW_IDS] + 1).sum()  # if the last are large
+        if needed > len(memo.ids):
+            memo = memo._replace(ids=np.resize(memo.ids, needed))
+        put_ids(memo, entries[found.new], *new)
         others = spans[entries == 0]
         ids, ends = fill_in(memo, found, *self._encode_spans(text, others))
         no_room = memo is not self._memo
         is_full = no_room or bool((np.diff(others) <= LONGEST_UNIT).any())
         if is_full or _ENTRY_WORDS * memo.used[_ENTRIES] > len(memo.entries) * 3 // 4:
-            self._make_room(memo, is_full)
+            if larger := grow_memo(memo, self._memory_bytes):
+                self._memo = larger
+            elif is_full:
+                self._forget()
         return ids, ends
-
-    def _remember(self, entries: np.ndarray, ids: np.ndarray, ends: np.ndarray) -> MemoArrays:
-        """Write the ids of new units; return the memo, or one that is larger for a batch alone."""
-        counts, memo = np.diff(ends), self._memo
-        needed = memo.used[_IDS] + (counts[counts >= FEW_IDS] + 1).sum()  # if the last are large
-        if needed > len(memo.ids):
-            memo = memo._replace(ids=np.resize(memo.ids, needed))
-        put_ids(memo, entries, ids, ends)
-        return memo
-
-    def _make_room(self, memo: MemoArrays, is_full: bool) -> None:
-        """Let a memo grow, or empty one that is full and may not."""
-        if larger := grow_memo(memo, self._memory_bytes):
-            self._memo = larger
-        elif is_full:
-            self._forget()
 
     def _forget(self) -> None:
         self._memo.slots.fill(0)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from tokenizers import Tokenizer
+from tokenizers.pre_tokenizers import PreTokenizer
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.exactness import list_taken
@@ -208,15 +209,14 @@ def encode_spans(
     longest = 0
     for span in range(len(spans)):
         longest = max(longest, spans[span, 1] - spans[span, 0])
-    word, own = np.empty(growth * longest, np.uint8), np.empty(growth * longest, np.int32)
+    word = np.empty(growth * longest, np.uint8)
     for span in range(len(spans)):
         start, stop = spans[span]
         count = -1
         if not may_have_token(starts, text, start, stop):
-            count = encode_text(characters, pieces, text[start:stop], word, own)
+            count = encode_text(characters, pieces, text[start:stop], word, ids[ends[span] :])
         left[span] = count < 0
         ends[span + 1] = ends[span] + max(count, 0)
-        ids[ends[span] : ends[span + 1]] = own[: max(count, 0)]
     return ids[: ends[-1]], ends, left
 
 
@@ -266,7 +266,7 @@ def read_characters(tokenizer: Tokenizer) -> Characters:
     normalized = tokenizer.normalizer.normalize_str(between.join(asked)).split(between)
     parts = {
         character: bytes([len(character.encode()), kind]) + character.encode()
-        for character, kind in _classify(tokenizer, sorted(set("".join(normalized)))).items()
+        for character, kind in classify(tokenizer.pre_tokenizer, "".join(normalized)).items()
     }
     encoded = [b"".join(map(parts.__getitem__, text)) for text in normalized]
     ends = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
@@ -276,11 +276,12 @@ def read_characters(tokenizer: Tokenizer) -> Characters:
     return Characters(ends, np.frombuffer(b"".join(encoded), np.uint8), growth)
 
 
-def _classify(tokenizer: Tokenizer, characters: list[str]) -> dict[str, int]:
-    """Find the class of each character by how the pre-tokenizer breaks it from adjacent letters."""
+def classify(pre_tokenizer: PreTokenizer, text: str) -> dict[str, int]:
+    """Find the class of each character of a text by how it is broken from letters around it."""
+    characters = sorted(set(text))
     text = "".join(f"a{character}" for character in characters) + "a"
     classes = np.full(len(text), BLANK)
-    for _, (start, end) in tokenizer.pre_tokenizer.pre_tokenize_str(text):
+    for _, (start, end) in pre_tokenizer.pre_tokenize_str(text):
         classes[start:end] = IN_WORD if end - start > 1 else PUNCTUATION
     return dict(zip(characters, classes[1::2].tolist(), strict=True))
 

@@ -2,6 +2,6 @@
 
 - `read`: what a user names, on the hub as well, or a vocabulary -> a `TokenizerFile`.
 - `source`: what the kinds have in common.
-- `tiktoken`, `sentencepiece` (with `sentencepiece_proto`): one conversion each.
+- `tiktoken`, `sentencepiece` (with `charsmap`): one conversion each.
 - `proof`: whether two tokenizers give the same ids.
 """

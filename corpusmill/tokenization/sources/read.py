@@ -17,7 +17,13 @@ from corpusmill.hub import describe_error, fetch_files
 from corpusmill.tokenization.growth import load_tokenizer
 from corpusmill.tokenization.sources import tiktoken
 from corpusmill.tokenization.sources.sentencepiece import from_sentencepiece
-from corpusmill.tokenization.sources.source import Companions, ReadBytes, Source, SourceFile, refuse
+from corpusmill.tokenization.sources.source import (
+    Companions,
+    ReadBytes,
+    Source,
+    SourceFile,
+    refuse,
+)
 from corpusmill.tokenization.tokenizer_file import (
     MOST_TOKENS,
     TOKENIZER_JSON,
@@ -25,6 +31,7 @@ from corpusmill.tokenization.tokenizer_file import (
     TokenizerOptions,
     find_special_tokens,
 )
+from corpusmill.tokenization.training.parts import SPECIAL_TOKENS, bert_tokenizer
 
 VOCAB_TXT, VOCAB_JSON = "vocab.txt", "vocab.json with merges.txt"
 
@@ -36,19 +43,13 @@ _LONGEST_WORD = 200
 _CURE = "Give its tokenizer.json"
 
 
-def from_vocab_txt(file: SourceFile, options: TokenizerOptions) -> Source:
+def from_vocab_txt(file: SourceFile) -> Source:
     """Convert a BERT vocab.txt: a token a line, whose number is its id.
 
     Raises:
         UserError: it is not one, or an option does not apply.
     """
-    # It imports what counts words and trains, for a twentieth of a second.
-    from corpusmill.tokenization.training.wordpiece import (  # noqa: PLC0415
-        SPECIAL_TOKENS,
-        bert_tokenizer,
-    )
-
-    file.check_options(options, VOCAB_TXT, "lowercase", "strip_accents")
+    file.check_options(VOCAB_TXT, "lowercase", "strip_accents")
     try:
         lines = file.content.decode("utf-8-sig").rstrip("\r\n").split("\n")
     except UnicodeDecodeError as error:
@@ -58,7 +59,7 @@ def from_vocab_txt(file: SourceFile, options: TokenizerOptions) -> Source:
     if missing:
         cause = f"it lacks the lines {', '.join(missing)}, so it is not a BERT vocabulary"
         file.refuse(cause)
-    lowercase, strip_accents = options.lowercase, options.strip_accents
+    lowercase, strip_accents = file.options.lowercase, file.options.strip_accents
     if lowercase is None:
         guess = not any(map(_is_upper_case_word, vocabulary))
         lowercase = bool(file.config.get("do_lower_case", guess))
@@ -68,7 +69,7 @@ def from_vocab_txt(file: SourceFile, options: TokenizerOptions) -> Source:
     tokenizer = bert_tokenizer(
         vocabulary, lowercase, strip_accents, chinese, longest_word=_LONGEST_WORD
     )
-    chosen = replace(options, lowercase=lowercase, strip_accents=strip_accents)
+    chosen = replace(file.options, lowercase=lowercase, strip_accents=strip_accents)
     return Source(VOCAB_TXT, tokenizer, chosen)
 
 
@@ -78,15 +79,12 @@ def _is_upper_case_word(token: str) -> bool:
     return len(word) > 1 and word[0] not in "[<" and any(character.isupper() for character in word)
 
 
-def from_vocab_json(
-    file: SourceFile, vocabulary: dict[str, int], options: TokenizerOptions
-) -> Source:
+def from_vocab_json(file: SourceFile, vocabulary: dict[str, int]) -> Source:
     """Convert a vocab.json and a merges.txt, the byte-level BPE of GPT-2 and RoBERTa.
 
     Args:
         file: the vocab.json.
         vocabulary: its content: token to id.
-        options: none that are for other kinds of files.
 
     Raises:
         UserError: they are not a byte-level BPE, or an option does not apply.
@@ -95,8 +93,14 @@ def from_vocab_json(
     merges = file.read_bytes(merges_path)
     if merges is None:
         file.refuse(f"it is a vocabulary, but there is no {merges_path} beside it")
-    file.check_options(options, VOCAB_JSON)
-    _check_byte_level(file, vocabulary)
+    file.check_options(VOCAB_JSON)
+    if any(token.endswith("</w>") for token in vocabulary):
+        cause = "its vocabulary marks the ends of words with </w>, as CLIP and GPT-1 do, whose "
+        file.refuse(cause + "rules for text do not follow from these files", _CURE)
+    missing = [byte for byte in pre_tokenizers.ByteLevel.alphabet() if byte not in vocabulary]
+    if missing:
+        cause = f"its vocabulary lacks {len(missing)} of the 256 bytes, so it is not byte-level"
+        file.refuse(f"{cause} and would drop text", _CURE)
     try:
         lines = merges.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
@@ -117,17 +121,7 @@ def from_vocab_json(
         if token_id not in {None, tokenizer.token_to_id(token.content)}:
             cause = f"the files beside it give {token.content!r} the id {token_id}, which is not "
             file.refuse(f"{cause}the next one after the tokens before it", _CURE)
-    return Source(VOCAB_JSON, tokenizer, options)
-
-
-def _check_byte_level(file: SourceFile, vocabulary: Mapping[str, int]) -> None:
-    if any(token.endswith("</w>") for token in vocabulary):
-        cause = "its vocabulary marks the ends of words with </w>, as CLIP and GPT-1 do, whose "
-        file.refuse(cause + "rules for text do not follow from these files", _CURE)
-    missing = [byte for byte in pre_tokenizers.ByteLevel.alphabet() if byte not in vocabulary]
-    if missing:
-        cause = f"its vocabulary lacks {len(missing)} of the 256 bytes, so it is not byte-level"
-        file.refuse(f"{cause} and would drop text", _CURE)
+    return Source(VOCAB_JSON, tokenizer, file.options)
 
 
 def _added_tokens(
@@ -190,10 +184,17 @@ def fetch_tokenizer(name: str) -> Path:
     Raises:
         UserError: the hub has no such tokenizer, or neither it nor its cache can be read.
     """
+
+    def choose(names: list[str]) -> list[str]:
+        """Choose the best main file, and those that say more about it."""
+        main = next((file for file in MAIN_FILES if file in names), None)
+        merges = ["merges.txt"] if main == "vocab.json" else []
+        return [one for one in names if one in {main, *COMPANIONS, CHAT_TEMPLATE, *merges}]
+
     repository, _, revision = name.partition("@")
     patterns = [*MAIN_FILES, *COMPANIONS, CHAT_TEMPLATE, "merges.txt"]
     try:
-        files = fetch_files(repository, patterns, "model", revision or None, _choose_files)
+        files = fetch_files(repository, patterns, "model", revision or None, choose)
     except Exception as error:  # of any kind; the cure is the same
         refuse(
             name,
@@ -211,13 +212,6 @@ def fetch_tokenizer(name: str) -> Path:
     return files[0].parent
 
 
-def _choose_files(names: list[str]) -> list[str]:
-    """The best main file, and those that say more about it."""
-    main = next((file for file in MAIN_FILES if file in names), None)
-    chosen = {main, *COMPANIONS, CHAT_TEMPLATE, *(["merges.txt"] if main == "vocab.json" else [])}
-    return [name for name in names if name in chosen]
-
-
 def read_tokenizer(
     name: str, read_bytes: ReadBytes, options: TokenizerOptions | None = None
 ) -> TokenizerFile:
@@ -233,11 +227,10 @@ def read_tokenizer(
     Raises:
         UserError: there is no such file, it is not a tokenizer, or an option does not apply.
     """
-    file, revision = _open_source(name, read_bytes)
+    file, revision = _open_source(name, read_bytes, options or TokenizerOptions())
     try:
         with catch_panics("its library"):
-            source = _convert(file, options or TokenizerOptions())
-            return _complete(file, source, revision)
+            return _complete(file, _convert(file), revision)
     except UserError:
         raise
     except Exception as error:  # what entries of wrong kinds raise, and what libraries do
@@ -245,10 +238,12 @@ def read_tokenizer(
         file.refuse(f"{beside} is not what its name says ({type(error).__name__}: {error})")
 
 
-def _open_source(name: str, read_bytes: ReadBytes) -> tuple[SourceFile, str | None]:
+def _open_source(
+    name: str, read_bytes: ReadBytes, options: TokenizerOptions
+) -> tuple[SourceFile, str | None]:
     """Find a tokenizer's files; return them with their commit if they are from the hub."""
     if name.startswith(tiktoken.PREFIX):
-        return SourceFile(name, name, b"", {}, read_bytes), None
+        return SourceFile(name, name, b"", {}, read_bytes, options), None
     revision = None
     main_file = _find_main_file(name, read_bytes)
     if main_file is None and is_hub_name(name) and not Path(name).exists():
@@ -271,7 +266,7 @@ def _open_source(name: str, read_bytes: ReadBytes) -> tuple[SourceFile, str | No
         for companion in COMPANIONS
         if (found := read_bytes(folder_name + companion))
     }
-    return SourceFile(name, path, content, companions, read_bytes), revision
+    return SourceFile(name, path, content, companions, read_bytes, options), revision
 
 
 def _read_local(path: str) -> bytes | None:
@@ -303,21 +298,21 @@ def _parse_companion(path: str, content: bytes) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def _convert(file: SourceFile, options: TokenizerOptions) -> Source:
+def _convert(file: SourceFile) -> Source:
     if file.name.startswith(tiktoken.PREFIX):
-        return tiktoken.from_encoding(file, options)
+        return tiktoken.from_encoding(file)
     if file.path.endswith(".txt"):
-        return from_vocab_txt(file, options)
+        return from_vocab_txt(file)
     if file.path.endswith(".tiktoken") or tiktoken.is_tiktoken(file.content):
-        return tiktoken.from_tiktoken_file(file, options)
+        return tiktoken.from_tiktoken_file(file)
     if file.path.endswith(".model"):
-        return from_sentencepiece(file, options)
+        return from_sentencepiece(file)
     try:
         parsed = json.loads(file.content)
     except (ValueError, RecursionError) as error:
         file.refuse(f"it is not JSON ({error})")
     if isinstance(parsed, dict) and isinstance(parsed.get("model"), dict):
-        file.check_options(options, TOKENIZER_JSON)
+        file.check_options(TOKENIZER_JSON)
         try:
             tokenizer = load_tokenizer(
                 orjson.dumps(parsed).decode(), option("tokenizer", file.name)
@@ -326,11 +321,11 @@ def _convert(file: SourceFile, options: TokenizerOptions) -> Source:
             raise
         except Exception as error:  # the library raises nothing narrower
             file.refuse(f"the tokenizers library cannot read it ({error})")
-        return Source(TOKENIZER_JSON, tokenizer, options)
+        return Source(TOKENIZER_JSON, tokenizer, file.options)
     numbered = isinstance(parsed, dict) and all(isinstance(one, int) for one in parsed.values())
     if not parsed or not numbered or not file.path.endswith("vocab.json"):
         file.refuse("it is JSON, but does not describe a tokenizer")
-    return from_vocab_json(file, parsed, options)
+    return from_vocab_json(file, parsed)
 
 
 def _complete(file: SourceFile, source: Source, revision: str | None) -> TokenizerFile:

@@ -11,8 +11,7 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from corpusmill.tokenization.growth import MOST_WRITTEN
-from corpusmill.tokenization.sources.charsmap import map_as_sentencepiece, measure_longest
+from corpusmill.tokenization.sources.charsmap import map_as_sentencepiece
 from corpusmill.tokenization.sources.source import INSTALL, Source, SourceFile, list_merges
 from corpusmill.tokenization.tokenizer_file import USUAL_NAMES, Encode, TokenizerOptions
 
@@ -25,7 +24,7 @@ _UNIGRAM, _BPE = 1, 2
 _SPACE = "\u2581"
 
 
-def from_sentencepiece(file: SourceFile, options: TokenizerOptions) -> Source:
+def from_sentencepiece(file: SourceFile) -> Source:
     """Convert a SentencePiece model of the unigram or bpe kind.
 
     Its control symbols become special tokens. SentencePiece itself tokenizes them as ordinary text
@@ -36,18 +35,22 @@ def from_sentencepiece(file: SourceFile, options: TokenizerOptions) -> Source:
     Raises:
         UserError: it is not one, its kind cannot be converted, or a library is missing.
     """
-    file.check_options(options, FORM, "lowercase", "strip_accents")
-    options = _choose_cases(file, options)
+    file.check_options(FORM, "lowercase", "strip_accents")
+    # What the options leave open is as the tokenizer_config.json says; without one, as it is.
+    lowercase, strip_accents = file.options.lowercase, file.options.strip_accents
+    if lowercase is None:
+        lowercase = bool(file.config.get("do_lower_case", False))
+    if strip_accents is None:
+        strip_accents = not file.config.get("keep_accents", not lowercase)
+    options = replace(file.options, lowercase=lowercase, strip_accents=strip_accents)
     try:
         import sentencepiece  # noqa: PLC0415  optional
 
-        from corpusmill.tokenization.sources.sentencepiece_proto import parse_model  # noqa: PLC0415  likewise
+        processor = sentencepiece.SentencePieceProcessor(model_proto=file.content)
+        model = parse_model(file.content)
     except ImportError as error:
         cause = f"it needs the libraries sentencepiece and protobuf, which are missing ({error})"
         file.refuse(cause, INSTALL)
-    try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=file.content)
-        model = parse_model(file.content)
     except Exception as error:  # the libraries have nothing narrower in common
         file.refuse(f"it is not a SentencePiece model ({error})")
     _check_model(file, model)
@@ -70,16 +73,6 @@ def from_sentencepiece(file: SourceFile, options: TokenizerOptions) -> Source:
     return Source(FORM, tokenizer, options, reference)
 
 
-def _choose_cases(file: SourceFile, options: TokenizerOptions) -> TokenizerOptions:
-    """What the options leave open is as the tokenizer_config.json says; without one, as it is."""
-    lowercase, strip_accents = options.lowercase, options.strip_accents
-    if lowercase is None:
-        lowercase = bool(file.config.get("do_lower_case", False))
-    if strip_accents is None:
-        strip_accents = not file.config.get("keep_accents", not lowercase)
-    return replace(options, lowercase=lowercase, strip_accents=strip_accents)
-
-
 def _normalizers_before(options: TokenizerOptions) -> Iterator[normalizers.Normalizer]:
     """The steps of transformers' AlbertTokenizer before those of the model."""
     if options.lowercase or options.strip_accents:
@@ -98,9 +91,6 @@ def _check_model(file: SourceFile, model: Any) -> None:
         file.refuse("it treats white space as a suffix, which cannot be converted", cure)
     if not model.normalizer_spec.escape_whitespaces:
         file.refuse("it does not escape white space, which cannot be converted", cure)
-    longest = measure_longest(model.normalizer_spec.precompiled_charsmap)
-    if longest > MOST_WRITTEN:
-        file.refuse(f"its map of characters writes {longest:,} of one", cure)
 
 
 def _model(model: Any) -> models.Model:
@@ -223,3 +213,51 @@ def _reference(processor: Any, special: list[str], before: normalizers.Normalize
         return encoded
 
     return encode
+
+
+# Names, numbers and defaults of sentencepiece_model.proto.
+_SCHEMA = """
+name: "corpusmill/sentencepiece.proto" package: "corpusmill.sentencepiece" syntax: "proto2"
+message_type { name: "Piece"
+  field { name: "piece" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+  field { name: "score" number: 2 label: LABEL_OPTIONAL type: TYPE_FLOAT }
+  field { name: "type" number: 3 label: LABEL_OPTIONAL type: TYPE_INT32 default_value: "1" } }
+message_type { name: "Trainer"
+  field { name: "model_type" number: 3 label: LABEL_OPTIONAL type: TYPE_INT32 default_value: "1" }
+  field { name: "treat_whitespace_as_suffix" number: 24 label: LABEL_OPTIONAL type: TYPE_BOOL }
+  field { name: "byte_fallback" number: 35 label: LABEL_OPTIONAL type: TYPE_BOOL } }
+message_type { name: "Normalizer"
+  field { name: "precompiled_charsmap" number: 2 label: LABEL_OPTIONAL type: TYPE_BYTES }
+  field { name: "add_dummy_prefix" number: 3 label: LABEL_OPTIONAL type: TYPE_BOOL
+          default_value: "true" }
+  field { name: "remove_extra_whitespaces" number: 4 label: LABEL_OPTIONAL type: TYPE_BOOL
+          default_value: "true" }
+  field { name: "escape_whitespaces" number: 5 label: LABEL_OPTIONAL type: TYPE_BOOL
+          default_value: "true" } }
+message_type { name: "Model"
+  field { name: "pieces" number: 1 label: LABEL_REPEATED type: TYPE_MESSAGE
+          type_name: ".corpusmill.sentencepiece.Piece" }
+  field { name: "trainer_spec" number: 2 label: LABEL_OPTIONAL type: TYPE_MESSAGE
+          type_name: ".corpusmill.sentencepiece.Trainer" }
+  field { name: "normalizer_spec" number: 3 label: LABEL_OPTIONAL type: TYPE_MESSAGE
+          type_name: ".corpusmill.sentencepiece.Normalizer" } }
+"""
+
+
+def parse_model(content: bytes) -> Any:
+    """Parse the bytes of a model file: the fields that a conversion needs.
+
+    The sentencepiece library has a parser of its files, too, but that one needs the newest
+    protobuf; this one works with any version.
+
+    Raises:
+        ImportError: protobuf is missing.
+        google.protobuf.message.DecodeError: they are not a model.
+    """
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format  # noqa: PLC0415
+
+    file = text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto())
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    descriptor = pool.FindMessageTypeByName("corpusmill.sentencepiece.Model")
+    return message_factory.GetMessageClass(descriptor).FromString(content)

@@ -29,6 +29,7 @@ class SourceFile(NamedTuple):
         content: the file's bytes.
         companions: parsed files beside it, by name.
         read_bytes: returns the bytes of a path, or None if there is no such file.
+        options: how to read it, as the user gave them.
     """
 
     name: str
@@ -36,6 +37,7 @@ class SourceFile(NamedTuple):
     content: bytes
     companions: Companions
     read_bytes: ReadBytes
+    options: TokenizerOptions
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -46,11 +48,10 @@ class SourceFile(NamedTuple):
         """Raise the UserError of a tokenizer that cannot be used."""
         refuse(self.name, cause, cure)
 
-    def check_options(self, options: TokenizerOptions, form: str, *applicable: str) -> None:
+    def check_options(self, form: str, *applicable: str) -> None:
         """Refuse options that mean nothing for a kind of file.
 
         Args:
-            options: as the user gave them.
             form: the kind of file, in words.
             applicable: names of the options that mean something.
 
@@ -60,7 +61,7 @@ class SourceFile(NamedTuple):
         kinds = {"lowercase": "vocab.txt or .model", "strip_accents": "vocab.txt or .model",
                  "tiktoken_pattern": "tiktoken file"}  # fmt: skip
         for name, kind in kinds.items():
-            value = getattr(options, name)
+            value = getattr(self.options, name)
             if value is not None and name not in applicable:
                 raise UserError(
                     option(name, value, is_switch=False),

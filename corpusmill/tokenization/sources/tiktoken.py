@@ -53,17 +53,16 @@ _PUBLISHED = {
 }
 
 
-def from_encoding(file: SourceFile, options: TokenizerOptions) -> Source:
+def from_encoding(file: SourceFile) -> Source:
     """Convert an encoding of the tiktoken library, by its name or the name of a model.
 
     Args:
         file: a file in name only, such as tiktoken:gpt2, tiktoken:cl100k_base or tiktoken:gpt-4.
-        options: none that are for other kinds of files.
 
     Raises:
         UserError: the library is not installed, does not know the name, or cannot download it.
     """
-    file.check_options(options, ENCODING)
+    file.check_options(ENCODING)
     tiktoken = _import_tiktoken(file)
     name = file.name.removeprefix(PREFIX)
     known = tiktoken.list_encoding_names()
@@ -80,7 +79,7 @@ def from_encoding(file: SourceFile, options: TokenizerOptions) -> Source:
         cause = f"the tiktoken library cannot get it ({describe_error(error)})"
         cure = "Set TIKTOKEN_CACHE_DIR to a folder that holds it, or give its .tiktoken file"
         file.refuse(cause, cure)
-    return _convert(file, ENCODING, encoding, options)
+    return _convert(file, ENCODING, encoding, file.options)
 
 
 def is_tiktoken(content: bytes) -> bool:
@@ -88,7 +87,7 @@ def is_tiktoken(content: bytes) -> bool:
     return re.match(rb"[A-Za-z0-9+/]+=* \d+\r?\n", content[:4096]) is not None
 
 
-def from_tiktoken_file(file: SourceFile, options: TokenizerOptions) -> Source:
+def from_tiktoken_file(file: SourceFile) -> Source:
     """Convert a tiktoken file: a token in base64 and its rank, a line each.
 
     Its special tokens are those in the tokenizer_config.json beside it. Without one, it has
@@ -96,15 +95,19 @@ def from_tiktoken_file(file: SourceFile, options: TokenizerOptions) -> Source:
 
     Args:
         file: the tiktoken file.
-        options: with the pattern, unless the file's name tells it.
 
     Raises:
         UserError: it is not one, its pattern is not known, or the tiktoken library is missing.
     """
-    file.check_options(options, FILE, "tiktoken_pattern")
+    file.check_options(FILE, "tiktoken_pattern")
     tiktoken = _import_tiktoken(file)
     ranks = _read_ranks(file)
-    name = options.tiktoken_pattern or _guess_pattern(file)
+    file_name = PurePosixPath(file.name).name
+    guesses = (one for one in _PUBLISHED if file_name.startswith(one))
+    name = file.options.tiktoken_pattern or next(guesses, "")
+    if not name:
+        cause = "neither a tiktoken file nor this one's name says how text is broken into pieces"
+        file.refuse(cause, f"Give {option('tiktoken_pattern', PATTERN_CHOICES)}")
     published = _PUBLISHED.get(name)
     special = {
         token["content"]: int(token_id)
@@ -125,7 +128,7 @@ def from_tiktoken_file(file: SourceFile, options: TokenizerOptions) -> Source:
     except Exception as error:  # the library raises nothing narrower
         cause = f"the tiktoken library cannot use it with {name!r} ({error})"
         file.refuse(cause, f"Give {PATTERN_CHOICES}")
-    return _convert(file, FILE, encoding, replace(options, tiktoken_pattern=name))
+    return _convert(file, FILE, encoding, replace(file.options, tiktoken_pattern=name))
 
 
 def _import_tiktoken(file: SourceFile) -> ModuleType:
@@ -134,15 +137,6 @@ def _import_tiktoken(file: SourceFile) -> ModuleType:
     except ImportError:
         file.refuse("it needs the tiktoken library, which is not installed", INSTALL)
     return tiktoken
-
-
-def _guess_pattern(file: SourceFile) -> str:
-    file_name = PurePosixPath(file.name).name
-    for published in _PUBLISHED:
-        if file_name.startswith(published):
-            return published
-    cause = "neither a tiktoken file nor this one's name says how text is broken into pieces"
-    return file.refuse(cause, f"Give {option('tiktoken_pattern', PATTERN_CHOICES)}")
 
 
 def _read_ranks(file: SourceFile) -> dict[bytes, int]:

@@ -150,12 +150,6 @@ def _is_before(heap: np.ndarray, place: int, entry: Entry) -> bool:
 
 
 @njit
-def _move(heap: np.ndarray, source: int, target: int) -> None:
-    for column in range(4):
-        heap[target, column] = heap[source, column]
-
-
-@njit
 def _put(heap: np.ndarray, place: int, entry: Entry) -> None:
     for column in range(4):
         heap[place, column] = entry[column]
@@ -178,7 +172,7 @@ def push(heap: np.ndarray, size: int, entry: Entry) -> np.ndarray:
         heap = grow_rows(heap)
     place = size
     while place and not _is_before(heap, (place - 1) // 2, entry):
-        _move(heap, (place - 1) // 2, place)
+        _put(heap, place, entry_at(heap, (place - 1) // 2))
         place = (place - 1) // 2
     _put(heap, place, entry)
     return heap
@@ -195,7 +189,7 @@ def replace_first(heap: np.ndarray, size: int, entry: Entry) -> None:
             child = following
         if not _is_before(heap, child, entry):
             break
-        _move(heap, child, place)
+        _put(heap, place, entry_at(heap, child))
         place = child
     _put(heap, place, entry)
 
@@ -248,24 +242,18 @@ def reserve(table: np.ndarray, used: int, more: int) -> np.ndarray:
 
 
 @njit
-def number_pairs(
-    words: CountedCells, table: np.ndarray, entries: np.ndarray, used: int, begin: int
-) -> tuple[int, int]:
-    """Count pairs of symbols of one cell each, up to the first that has no room.
-
-    Args:
-        words: the words.
-        table: from a pair to its number; pairs are added.
-        entries: int64[room, 4], the count, the pair and the number of places of each; likewise.
-        used: the number of pairs.
-        begin: the first cell.
+def number_pairs(words: CountedCells) -> tuple[np.ndarray, np.ndarray, int]:
+    """Count pairs of symbols of one cell each.
 
     Returns:
-        The cell from which to continue, and the new number of pairs.
+        table: from a pair to its number.
+        entries: int64[room, 4], the count, the pair and the number of places of each.
+        used: the number of pairs.
     """
     cells, starts, counts, _ = words
-    group = np.searchsorted(starts, begin, side="right") - 1
-    for place in range(begin, len(cells) - 1):
+    table: np.ndarray = allocate_table(1024)
+    entries, used, group = np.empty((1024, 4), np.int64), 0, 0
+    for place in range(len(cells) - 1):
         if place == starts[group + 1]:
             group += 1
         left, right = cells[place], cells[place + 1]
@@ -274,52 +262,15 @@ def number_pairs(
             slot = find_slot(table, key)
             if not table[slot, 0]:
                 if used == len(entries):
-                    return place, used
+                    entries, table = grow_rows(entries), reserve(table, used, used)
+                    slot = find_slot(table, key)
                 table[slot, 0], table[slot, 1] = key + ONE, np.uint64(used)
                 entries[used, COUNT], entries[used, PAIR], entries[used, SIZE] = 0, key, 0
                 used += 1
             number = np.int64(table[slot, 1])
             entries[number, COUNT] += counts[group]
             entries[number, SIZE] += 1
-    return len(cells), used
-
-
-@njit
-def number_all_pairs(words: CountedCells) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return the table, the entries and their number when all pairs are counted."""
-    table: np.ndarray = allocate_table(1024)
-    entries = np.empty((1024, 4), np.int64)
-    place, used = number_pairs(words, table, entries, 0, 0)
-    while place < len(words.cells):
-        entries, table = grow_rows(entries), reserve(table, used, used)
-        place, used = number_pairs(words, table, entries, used, place)
     return table, entries, used
-
-
-@njit
-def mark_symbols(cells: np.ndarray, tokens: int) -> np.ndarray:
-    """Return which of a number of tokens are symbols, bool[tokens]."""
-    is_symbol = np.zeros(tokens, np.bool_)
-    for place in range(len(cells)):
-        if cells[place] >= 0:
-            is_symbol[cells[place]] = True
-    return is_symbol
-
-
-@njit
-def list_places(
-    cells: np.ndarray, numbers: np.ndarray, entries: np.ndarray, places: np.ndarray
-) -> None:
-    """List the places of pairs from the starts of their entries on, unless these are negative."""
-    for place in range(len(cells) - 1):
-        left, right = cells[place], cells[place + 1]
-        if left >= 0 and right >= 0:
-            slot = find_slot(numbers, np.uint64(pair_key(left, right)))
-            number = np.int64(numbers[slot, 1])
-            start = entries[number, START]
-            if start >= 0:
-                places[start] = place
-                entries[number, START] = start + 1
 
 
 @njit
@@ -331,7 +282,7 @@ def find_pairs(words: CountedCells, least: int, places: np.ndarray) -> Pairs:
         least: how often a pair occurs that is listed.
         places: uint32[room], written, with room for as many places as there are cells.
     """
-    numbers, entries, used = number_all_pairs(words)
+    numbers, entries, used = number_pairs(words)
     table: np.ndarray = allocate_table(1024)
     heap, sizes, cells = np.empty((1024, 4), np.int64), np.zeros(3, np.int64), words.cells
     for row in range(used):
@@ -347,7 +298,14 @@ def find_pairs(words: CountedCells, least: int, places: np.ndarray) -> Pairs:
         sizes[TABLE] += 1
         sizes[HEAP] += 1
         sizes[PLACES] += entries[row, SIZE]
-    list_places(cells, numbers, entries, places)
+    for place in range(len(cells) - 1):
+        left, right = cells[place], cells[place + 1]
+        if left >= 0 and right >= 0:
+            number = numbers[find_slot(numbers, np.uint64(pair_key(left, right))), 1]
+            start = entries[np.int64(number), START]
+            if start >= 0:
+                places[start] = place
+                entries[np.int64(number), START] = start + 1
     return Pairs(table, heap, places, sizes)
 
 
@@ -382,5 +340,6 @@ def reserve_places(cells: np.ndarray, pairs: Pairs, more: int) -> Pairs:
         if sizes[PLACES] + more <= len(places) - len(places) // 8:
             return pairs
     kept = np.empty(2 * (sizes[PLACES] + more), np.uint32)
-    kept[: sizes[PLACES]] = places[: sizes[PLACES]]
+    for number in range(sizes[PLACES]):  # a slice takes three seconds to compile
+        kept[number] = places[number]
     return Pairs(table, heap, kept, sizes)

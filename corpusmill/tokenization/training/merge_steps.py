@@ -29,7 +29,6 @@ from corpusmill.tokenization.training.merge_pairs import (
     find_pairs,
     grow_rows,
     join_cells,
-    mark_symbols,
     pair_key,
     push,
     replace_first,
@@ -94,15 +93,10 @@ def index_tokens(tokens: TokenTexts, count: int) -> None:
 
 
 @njit
-def _text_size(tokens: TokenTexts, token: int) -> np.int64:
-    return np.int64(tokens.ends[token + 1] - tokens.ends[token])
-
-
-@njit
 def prefix_size(tokens: TokenTexts, token: int) -> int:
     """Return the bytes of a token's prefix, 0 without one."""
     start, prefix = tokens.ends[token], tokens.prefix
-    if _text_size(tokens, token) < len(prefix):
+    if tokens.ends[token + 1] - start < len(prefix):
         return 0
     for place in range(len(prefix)):
         if tokens.texts[start + place] != prefix[place]:
@@ -113,13 +107,13 @@ def prefix_size(tokens: TokenTexts, token: int) -> int:
 @njit
 def make_room(tokens: TokenTexts, left: int, right: int, count: int) -> TokenTexts:
     """Return the tokens with room for the text of two of them after the last one."""
-    texts = tokens.texts
-    needed = tokens.ends[count] + _text_size(tokens, left) + _text_size(tokens, right)
+    texts, ends = tokens.texts, tokens.ends
+    needed = ends[count] + ends[left + 1] - ends[left] + ends[right + 1] - ends[right]
     if needed > len(texts):
         texts = np.empty(2 * needed, np.uint8)
         for place in range(len(tokens.texts)):
             texts[place] = tokens.texts[place]
-    return TokenTexts(texts, tokens.ends, tokens.rows, tokens.prefix)
+    return TokenTexts(texts, ends, tokens.rows, tokens.prefix)
 
 
 @njit
@@ -188,13 +182,6 @@ class Neighbours(NamedTuple):
 
 CODES, FOUND = 0, 1
 TOTAL, LISTED, EARLIER = 0, 1, 2
-
-
-@njit
-def make_neighbours(tokens: int, cells: int) -> Neighbours:
-    """Return no neighbours yet, with room for those of a number of tokens and cells."""
-    codes, sums = np.zeros(2 * tokens, np.int64), np.zeros((2 * tokens, 3), np.int64)
-    return Neighbours(np.empty((cells, 2), np.uint32), codes, sums, np.zeros(2, np.int64))
 
 
 @njit
@@ -308,44 +295,27 @@ def count_neighbours(table: np.ndarray, merge: Merge, neighbours: Neighbours, le
         earlier = sums[twin if is_twin else code, EARLIER] if merge.is_remade else 0
         if known + earlier < least and not merge.is_remade:
             continue
-        slot = find_slot(table, _new_pair(merge, code))
+        pair = pair_beside(code, merge.joined, merge.joined)
+        slot = find_slot(table, pair)
         if not table[slot, 0]:
             if known + earlier < least:
                 continue
-            table[slot, 0], table[slot, 1] = _new_pair(merge, code) + ONE, np.uint64(earlier)
+            table[slot, 0], table[slot, 1] = pair + ONE, np.uint64(earlier)
             new += 1
         table[slot, 1] += np.uint64(total)
     for code in codes:
-        slot = find_slot(table, _broken_pair(merge, code))
+        slot = find_slot(table, pair_beside(code, merge.first, merge.second))
         if table[slot, 0]:
             table[slot, 1] -= np.uint64(sums[code, TOTAL])
     return new
 
 
 @njit(inline="always")
-def _new_pair(merge: Merge, code: int) -> np.uint64:
+def pair_beside(code: int, first: int, second: int) -> np.uint64:
+    """Return the pair of a neighbour and the symbol it stands beside: before `first`, or after."""
     if code & 1:
-        return np.uint64(pair_key(merge.joined, code >> 1))
-    return np.uint64(pair_key(code >> 1, merge.joined))
-
-
-@njit(inline="always")
-def _broken_pair(merge: Merge, code: int) -> np.uint64:
-    if code & 1:
-        return np.uint64(pair_key(merge.second, code >> 1))
-    return np.uint64(pair_key(code >> 1, merge.first))
-
-
-@njit
-def _join_twins(merge: Merge, neighbours: Neighbours) -> None:
-    """Note a new symbol before and after another one of the same id as one pair."""
-    before, after, sums = 2 * merge.joined, 2 * merge.joined + 1, neighbours.sums
-    if sums[before, LISTED] and sums[after, LISTED]:
-        sums[after, LISTED] += sums[before, LISTED]
-        sums[before, LISTED] = 0
-        for row in range(neighbours.sizes[FOUND]):
-            if neighbours.found[row, 0] == before:
-                neighbours.found[row, 0] = after
+        return np.uint64(pair_key(second, code >> 1))
+    return np.uint64(pair_key(code >> 1, first))
 
 
 @njit
@@ -359,7 +329,7 @@ def choose_listed(table: np.ndarray, merge: Merge, neighbours: Neighbours, least
     for code in neighbours.codes[: neighbours.sizes[CODES]]:
         listed, total = sums[code, LISTED], np.int64(0)
         if listed and (sums[code, TOTAL] >= least or merge.is_remade or code | 1 == twin + 1):
-            slot = find_slot(table, _new_pair(merge, code))
+            slot = find_slot(table, pair_beside(code, merge.joined, merge.joined))
             total = np.int64(table[slot, 1]) if table[slot, 0] else np.int64(0)
         sums[code, TOTAL], sums[code, LISTED] = total, listed if total >= max(1, least) else 0
         more += sums[code, LISTED]
@@ -367,36 +337,36 @@ def choose_listed(table: np.ndarray, merge: Merge, neighbours: Neighbours, least
 
 
 @njit
-def list_neighbours(places: np.ndarray, neighbours: Neighbours) -> None:
-    """List the places of the pairs whose sums say where they begin; -1 of those that are not."""
-    found, starts = neighbours.found, neighbours.sums[:, LISTED]
-    for row in range(neighbours.sizes[FOUND]):
-        start = starts[found[row, 0]]
-        if start >= 0:
-            places[start] = found[row, 1]
-            starts[found[row, 0]] = start + 1
-
-
-@njit
 def queue_pairs(
     cells: np.ndarray, pairs: Pairs, merge: Merge, neighbours: Neighbours, least: int
 ) -> Pairs:
     """Count, list and queue the pairs that a merge made, and forget its neighbours."""
-    sums, codes = neighbours.sums, neighbours.codes[: neighbours.sizes[CODES]]
+    found, sums, rows = neighbours.found, neighbours.sums, neighbours.sizes[FOUND]
+    codes, twin = neighbours.codes[: neighbours.sizes[CODES]], 2 * merge.joined
     table = reserve(pairs.table, pairs.sizes[TABLE], len(codes))
     pairs.sizes[TABLE] += count_neighbours(table, merge, neighbours, least)
-    _join_twins(merge, neighbours)
+    # A new symbol before and after another one of the same id is one pair.
+    if sums[twin, LISTED] and sums[twin + 1, LISTED]:
+        sums[twin + 1, LISTED] += sums[twin, LISTED]
+        sums[twin, LISTED] = 0
+        for row in range(rows):
+            found[row, 0] += found[row, 0] == twin
     pairs = reserve_places(cells, pairs, choose_listed(table, merge, neighbours, least))
     sizes, heap = pairs.sizes, pairs.heap
     for code in codes:
         size, sums[code, LISTED] = sums[code, LISTED], -1
         if size:
-            pair = np.int64(_new_pair(merge, code))
+            pair = np.int64(pair_beside(code, merge.joined, merge.joined))
             heap = push(heap, sizes[HEAP], (sums[code, TOTAL], pair, sizes[PLACES], size))
             sums[code, LISTED] = sizes[PLACES]
             sizes[HEAP] += 1
             sizes[PLACES] += size
-    list_neighbours(pairs.places, neighbours)
+    # Sums say where the places of pairs begin; -1 of those that are not listed.
+    for row in range(rows):
+        start = sums[found[row, 0], LISTED]
+        if start >= 0:
+            pairs.places[start] = found[row, 1]
+            sums[found[row, 0], LISTED] = start + 1
     for code in codes:
         sums[code, TOTAL] = sums[code, LISTED] = 0
     neighbours.sizes[CODES] = neighbours.sizes[FOUND] = 0
@@ -459,10 +429,16 @@ def learn_merges(
     """
     room = len(tokens.ends) - 1
     pairs = find_pairs(words, least, places)
-    neighbours = make_neighbours(room, len(words.cells))
+    neighbours = Neighbours(
+        np.empty((len(words.cells), 2), np.uint32), np.zeros(2 * room, np.int64),
+        np.zeros((2 * room, 3), np.int64), np.zeros(2, np.int64),
+    )  # fmt: skip
     merges, merged, scans = np.empty((1024, 2), np.int64), 0, 0
     # Whether a token is a symbol of words, and whether its symbols come from several pairs.
-    is_symbol, is_shared = mark_symbols(words.cells, room), np.zeros(room, np.bool_)
+    is_symbol, is_shared = np.zeros(room, np.bool_), np.zeros(room, np.bool_)
+    for cell in words.cells:
+        if cell >= 0:
+            is_symbol[cell] = True
     while count < vocab_size:
         total, pair, start, size = pop_pair(pairs, least)
         if total < min_frequency:

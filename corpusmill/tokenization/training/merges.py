@@ -12,29 +12,16 @@ text:
 - What a merge itself removes is not subtracted from a pair's count.
 
 A word of more than 1,024 characters is learned from in pieces.
-
-Byte-level byte-pair encoding (Radford et al. 2019; seed 002) merges bytes. Its file is that of
-`ByteLevelBPETokenizer.train_from_iterator`, for a corpus of any length. It is determined: the
-alphabet of all 256 bytes is numbered in order, pieces in the order in which they are joined, and
-pairs of equal count are joined in the order of these numbers. The library's prefixes of inner
-pieces and suffixes of last pieces are not offered, because its byte-level decoder does not remove
-them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-from tokenizers import decoders, pre_tokenizers, processors
-from tokenizers.models import BPE
 
 from corpusmill.knobs import knob
-from corpusmill.settings.constraints import Range
 from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
-from corpusmill.tokenization.training.counted_words import CountedWords, check_words
+from corpusmill.tokenization.training.counted_words import CountedWords
 from corpusmill.tokenization.training.merge_pairs import (
     BLOCK_CELLS,
     LONGEST_WORD,
@@ -48,14 +35,6 @@ from corpusmill.tokenization.training.merge_steps import (
     index_tokens,
     learn_merges,
 )
-from corpusmill.tokenization.training.parts import make_normalizer, write_tokenizer_json
-from corpusmill.tokenization.training.training_options import (
-    FREQUENCIES,
-    VOCAB_SIZES,
-    TrainingOptions,
-    check_vocab_size,
-)
-from corpusmill.tokenization.training.word_counters import ByteLevelCounter, WordCounter
 
 FEW_PLACES = knob("few_places", 2**26, test=64)
 """The places of pairs that a training lists, before it removes those of merged pairs."""
@@ -81,7 +60,12 @@ def write_symbols(words: CountedWords, ids: npt.NDArray[np.int32]) -> CountedCel
     order = np.argsort(words.counts, kind="stable")
     counts = words.counts[order]
     firsts = np.flatnonzero(np.diff(counts, prepend=0))
-    text, offsets = _buffers(words.words)
+    array = words.words
+    _, ends, content = array.buffers()
+    offsets = np.frombuffer(ends, np.int64)[array.offset : array.offset + len(array) + 1]
+    text = np.frombuffer(content, np.uint8) if content else np.empty(0, np.uint8)
+    # A kernel is compiled once for arrays that may be changed, and once for others.
+    offsets.flags.writeable = text.flags.writeable = False
     size = int(offsets[-1] - offsets[0])
     # NumPy asks the system for large pages, unlike a kernel, and places are far apart.
     cells = np.empty(size + size // LONGEST_WORD + len(offsets), np.int32)
@@ -142,21 +126,12 @@ def train_merges(
     merges, texts, count, is_done = learn(least)
     if not is_done:
         merges, texts, count, _ = learn(EVERY_PAIR)
-    vocabulary = _read_texts(texts, count)
+    text, ends = texts.texts.tobytes(), texts.ends[: count + 1].tolist()
+    vocabulary = [text[ends[token] : ends[token + 1]].decode() for token in range(count)]
     # A pair that is merged again moves to the end.
     ordered = dict.fromkeys(reversed([tuple(pair) for pair in merges.tolist()]))
     pairs = [(vocabulary[left], vocabulary[right]) for left, right in reversed(ordered)]
     return vocabulary, pairs
-
-
-def _buffers(words: pa.LargeBinaryArray) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Return the text of all words, and where each begins."""
-    _, offsets, text = words.buffers()
-    starts = np.frombuffer(offsets, np.int64)[words.offset : words.offset + len(words) + 1]
-    content = np.frombuffer(text, np.uint8) if text else np.empty(0, np.uint8)
-    # A kernel is compiled once for arrays that may be changed, and once for others.
-    starts.flags.writeable = content.flags.writeable = False
-    return content, starts
 
 
 def byte_ids(tokens: Sequence[str]) -> npt.NDArray[np.int32]:
@@ -200,70 +175,3 @@ def _first_texts(tokens: Sequence[str], room: int, prefix: str) -> TokenTexts:
     )
     index_tokens(texts, len(tokens))
     return texts
-
-
-def _read_texts(tokens: TokenTexts, count: int) -> list[str]:
-    text, ends = tokens.texts.tobytes(), tokens.ends[: count + 1].tolist()
-    return [text[ends[token] : ends[token + 1]].decode() for token in range(count)]
-
-
-ALPHABET = tuple(sorted(pre_tokenizers.ByteLevel.alphabet()))
-
-
-@dataclass(frozen=True)
-class ByteLevelBpeOptions(TrainingOptions):
-    """How to train a byte-level BPE tokenizer."""
-
-    files = ("vocab.json", "merges.txt")
-
-    special_tokens: tuple[str, ...] = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
-    """Have the first ids. With all 256 bytes, nothing is unknown, but models expect such a
-    token."""
-    vocab_size: Annotated[int, VOCAB_SIZES] = 30000
-    """Most tokens in the vocabulary, special tokens and the 256 bytes included."""
-    min_frequency: Annotated[int, FREQUENCIES] = 2
-    """How often two neighbouring pieces must occur to be joined into one."""
-    add_prefix_space: bool = False
-    """Begin every text with a space, so that its first word is tokenized like any other."""
-    trim_offsets: bool = False
-    """Leave the space before a word out of its offsets."""
-    dropout: Annotated[float, Range(0, 1)] = 0.0
-    """Share of joins left out at random when the tokenizer is used (Provilkov et al. 2020). It does
-    not affect the training, and a build of a data set removes it."""
-
-    def __post_init__(self) -> None:
-        """Check each value.
-
-        Raises:
-            UserError: a tokenizer cannot be trained with a value.
-        """
-        super().__post_init__()
-        tokens = len({*ALPHABET, *self.special_tokens})
-        check_vocab_size(self.vocab_size, tokens, "the 256 bytes and the special tokens")
-
-    def make_counter(self) -> WordCounter:
-        """Return the counter of the model's words, as they stand in the text."""
-        return ByteLevelCounter(self.normalizers, self.add_prefix_space)
-
-    def train(self, words: CountedWords) -> str:
-        """Train a byte-level BPE tokenizer.
-
-        The special tokens have the first ids, then the bytes, then the pieces in the order in which
-        they were joined.
-
-        Raises:
-            UserError: there are no words.
-        """
-        check_words(words)
-        first = [*self.special_tokens, *ALPHABET]
-        sizes = self.vocab_size, self.min_frequency
-        tokens, merges = train_merges(words, byte_ids(first), first, *sizes)
-        vocabulary = {token: number for number, token in enumerate(tokens)}
-        return write_tokenizer_json(
-            BPE(vocabulary, merges, dropout=self.dropout or None),
-            make_normalizer(self.normalizers),
-            pre_tokenizers.ByteLevel(add_prefix_space=self.add_prefix_space),
-            decoders.ByteLevel(),
-            self.special_tokens,
-            processors.ByteLevel(trim_offsets=self.trim_offsets),
-        )

@@ -1,4 +1,4 @@
-"""The parts of trained tokenizers: normalizers by name, and the tokenizer.json of all parts."""
+"""Tokenizers of parts: normalizers by name, the tokenizer.json of all parts, BERT's tokenizer."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -47,3 +47,44 @@ def write_tokenizer_json(
         tokenizer.post_processor = post_processor
     tokenizer.add_special_tokens(list(special_tokens))
     return str(tokenizer.to_str(pretty=True))
+
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def bert_tokenizer(
+    vocabulary: dict[str, int],
+    lowercase: bool,
+    strip_accents: bool | None = None,
+    handle_chinese_chars: bool = True,
+    special_tokens: Sequence[str] = SPECIAL_TOKENS,
+    longest_word: int = 100,
+) -> Tokenizer:
+    """Return BERT's tokenizer with a vocabulary.
+
+    It tokenizes like `FullTokenizer` of the reference implementation (Devlin et al. 2019).
+
+    Args:
+        vocabulary: token to id, `SPECIAL_TOKENS` among them.
+        lowercase: whether to lower-case the text.
+        strip_accents: whether to strip accents; None means the value of `lowercase`.
+        handle_chinese_chars: whether each CJK character is a word.
+        special_tokens: `SPECIAL_TOKENS` and others, all in the vocabulary.
+        longest_word: the characters of the longest word that is not unknown.
+    """
+    tokenizer = Tokenizer(
+        models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=longest_word)  # noqa: S106 - not a password
+    )
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        lowercase=lowercase, strip_accents=strip_accents, handle_chinese_chars=handle_chinese_chars
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens(sorted(special_tokens, key=vocabulary.__getitem__))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    tokenizer.enable_padding(pad_id=vocabulary["[PAD]"], pad_token="[PAD]")  # noqa: S106 - not a password
+    return tokenizer

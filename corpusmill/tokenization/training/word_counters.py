@@ -26,7 +26,13 @@ from corpusmill.tokenization.compiled.byte_level_pieces import (
     character_classes,
     learn_classes,
 )
-from corpusmill.tokenization.compiled.wordpiece import BLANK, IN_WORD, PUNCTUATION, Characters
+from corpusmill.tokenization.compiled.wordpiece import (
+    BLANK,
+    IN_WORD,
+    PUNCTUATION,
+    Characters,
+    classify,
+)
 from corpusmill.tokenization.training import counting_kernels as kernels
 from corpusmill.tokenization.training.counting_kernels import UNKNOWN, Alphabet
 from corpusmill.tokenization.training.parts import NormalizerName, make_normalizer
@@ -62,7 +68,7 @@ def read_bert_characters(lowercase: bool, codes: int) -> Alphabet:
     asked = sorted({*range(codes)}.difference(_NOT_ASKED, IDEOGRAPHS))
     texts = list(map(chr, asked))
     normalized = _normalize(BertNormalizer(lowercase=lowercase), texts)
-    classes = _classify(sorted(set("".join(normalized))))
+    classes = classify(BertPreTokenizer(), "".join(normalized))
     for code, character, text in zip(asked, texts, normalized, strict=True):
         encoded[code] = _encode(character, text, classes)
     for code in IDEOGRAPHS:
@@ -93,15 +99,6 @@ def _normalize(normalizer: BertNormalizer, characters: list[str]) -> list[str]:
     normalized: list[str] = normalizer.normalize_str(_SEPARATOR.join(others)).split(_SEPARATOR)
     normalized[ord(_SEPARATOR)] = normalizer.normalize_str(_SEPARATOR)
     return normalized
-
-
-def _classify(characters: list[str]) -> dict[str, int]:
-    """Find the class of each character by how it is broken from the letters around it."""
-    text = "".join(f"a{character}" for character in characters) + "a"
-    classes = np.full(len(text), BLANK)
-    for _, (start, end) in BertPreTokenizer().pre_tokenize_str(text):
-        classes[start:end] = IN_WORD if end - start > 1 else PUNCTUATION
-    return dict(zip(characters, classes[1::2].tolist(), strict=True))
 
 
 def _encode(character: str, text: str, classes: dict[str, int]) -> bytes:

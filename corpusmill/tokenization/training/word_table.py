@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from corpusmill.arrays.intrinsics import load_word
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.knobs import knob
-from corpusmill.tokenization.compiled.units import HALF, MULTIPLIER
+from corpusmill.tokenization.compiled.units import HALF, MULTIPLIER, ONE
 
 # The columns of a slot: the first 8 bytes, filled up with zeros; the length and the hash (0 for a
 # free slot, because no word is empty); where the word begins in the text; its count.
@@ -49,24 +50,13 @@ class WordArrays(NamedTuple):
 @njit(inline="always")  # calls take longer than the work
 def load_bytes(text: np.ndarray, place: int, size: int) -> np.uint64:
     """Return up to 8 bytes, the first one lowest, filled up with zeros."""
-    byte = np.uint64
     if place + _WORD_BYTES > len(text):
-        word = byte(0)
+        word = np.uint64(0)
         for i in range(min(size, _WORD_BYTES)):
-            word |= byte(text[place + i]) << byte(8 * i)
+            word |= np.uint64(text[place + i]) << np.uint64(8 * i)
         return word
-    at = byte(place)
-    word = (  # written like this, the compiler makes a single load of it
-        byte(text[at])
-        | byte(text[at + byte(1)]) << byte(8)
-        | byte(text[at + byte(2)]) << byte(16)
-        | byte(text[at + byte(3)]) << byte(24)
-        | byte(text[at + byte(4)]) << byte(32)
-        | byte(text[at + byte(5)]) << byte(40)
-        | byte(text[at + byte(6)]) << byte(48)
-        | byte(text[at + byte(7)]) << byte(56)
-    )
-    return word if size >= _WORD_BYTES else word & ((byte(1) << byte(8 * size)) - byte(1))
+    whole: np.uint64 = load_word(text, np.int64(place))
+    return whole if size >= _WORD_BYTES else whole & ((ONE << np.uint64(8 * size)) - ONE)
 
 
 @njit(inline="always")  # calls take longer than the work

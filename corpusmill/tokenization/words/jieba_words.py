@@ -18,7 +18,7 @@ as there, and of equal scores the same one wins, so that the words are the same.
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -129,19 +129,6 @@ def read_dictionary(content: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
             place += 1
         place += 1
     return rows, pairs, frequencies
-
-
-@njit
-def number_weights(rows: np.ndarray, ends: np.ndarray, numbers: np.ndarray) -> None:
-    """Write the numbers of weights into rows.
-
-    Args:
-        rows: as in `Dictionary`.
-        ends: int64[words], the rows where words end.
-        numbers: int64[words], of their weights.
-    """
-    for i in range(len(ends)):
-        rows[ends[i]] |= np.uint64(numbers[i]) << _WEIGHT_PLACE
 
 
 @njit(inline="always")
@@ -414,25 +401,15 @@ def to_codes(text: str) -> npt.NDArray[np.uint32]:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
-@dataclass(frozen=True)
-class PhraseCutter:
-    """Finds phrases with compiled kernels.
-
-    Attributes:
-        dictionary: the words.
-        states: the Markov model.
-    """
-
-    dictionary: Dictionary
-    states: States
-
-    def __call__(self, codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-        """Return whether a phrase begins at each character."""
-        shown = hide_others(codes)
-        ends = score_words(self.dictionary, shown)
-        begins, remainders = find_remainders(self.dictionary, shown, *ends)
-        cut_remainders(self.states, shown, remainders, begins)
-        return cast(npt.NDArray[np.bool_], begins)
+def cut_phrases(
+    dictionary: Dictionary, states: States, codes: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.bool_]:
+    """Return whether a phrase begins at each character, by compiled kernels."""
+    shown = hide_others(codes)
+    ends = score_words(dictionary, shown)
+    begins, remainders = find_remainders(dictionary, shown, *ends)
+    cut_remainders(states, shown, remainders, begins)
+    return cast(npt.NDArray[np.bool_], begins)
 
 
 def choose_cutter(cut: CutText) -> FindPhrases:
@@ -452,7 +429,9 @@ def choose_cutter(cut: CutText) -> FindPhrases:
     if data is None:
         return find_phrases
     content, *tables = data
-    cutter = PhraseCutter(_read_dictionary(content), _read_states(*map(_read_table, tables)))
+    # The tables of the Markov model are written as Python writes a dictionary.
+    parsed = (orjson.loads(table[table.index(b"{") :].replace(b"'", b'"')) for table in tables)
+    cutter = partial(cut_phrases, _read_dictionary(content), _read_states(*parsed))
     words = [line.split(b" ", 1)[0].decode() for line in content.splitlines()[::_SHARE_PROVEN]]
     codes = to_codes("".join([*words, "\n", *reversed(words)]))
     return cutter if np.array_equal(cutter(codes), find_phrases(codes)) else find_phrases
@@ -475,16 +454,11 @@ def _read_dictionary(content: bytes) -> Dictionary:
     rows, pairs, frequencies = read_dictionary(np.frombuffer(content, np.uint8))
     ends = np.flatnonzero(frequencies >= 0)
     distinct, numbers = np.unique(frequencies[ends], return_inverse=True)
-    number_weights(rows, ends, numbers + 1)
+    rows[ends] |= (numbers + 1).astype(np.uint64) << _WEIGHT_PLACE
     # The logarithms are those of the C library, and not NumPy's, whose last bit may differ.
     total = math.log(frequencies[ends].sum())
     weights = [math.log(frequency) - total for frequency in distinct.tolist()]
     return Dictionary(rows, pairs, np.array([-np.inf, *weights]), -total)
-
-
-def _read_table(content: bytes) -> Any:
-    """Read a table of the Markov model, which is written as Python writes a dictionary."""
-    return orjson.loads(content[content.index(b"{") :].replace(b"'", b'"'))
 
 
 def _read_states(first: Any, following: Any, characters: Any) -> States:

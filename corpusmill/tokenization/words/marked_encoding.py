@@ -8,13 +8,12 @@ continues if it has nothing but Latin letters and punctuation, and is not a sing
 """
 
 import re
-from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError, option
 from corpusmill.knobs import knob
@@ -46,7 +45,15 @@ def find_continuing(tokenizer: Tokenizer, model: dict[str, Any]) -> npt.NDArray[
     added = tokenizer.get_added_tokens_decoder().keys()
     vocabulary = tokenizer.get_vocab(with_added_tokens=False)
     pieces = {token: number for token, number in vocabulary.items() if number not in added}
-    ids = list(_list_continuing(pieces, prefix))
+    ids = []
+    if prefix:
+        ids = [number for token, number in pieces.items() if token.startswith(prefix)]
+    elif any(token.startswith(_BEGIN) for token in pieces):
+        ids = [
+            number
+            for token, number in pieces.items()
+            if _LETTERS_AND_SIGNS.fullmatch(token) and (len(token) > 1 or token.isalpha())
+        ]
     if not ids:
         raise UserError(
             option("words", "wordpiece"),
@@ -58,16 +65,6 @@ def find_continuing(tokenizer: Tokenizer, model: dict[str, Any]) -> npt.NDArray[
     continuing = np.zeros(max(tokenizer.get_vocab().values()) + 1, np.bool_)
     continuing[ids] = True
     return continuing
-
-
-def _list_continuing(vocabulary: dict[str, int], prefix: str) -> Iterator[int]:
-    if prefix:
-        yield from (number for token, number in vocabulary.items() if token.startswith(prefix))
-    elif any(token.startswith(_BEGIN) for token in vocabulary):
-        for token, number in vocabulary.items():
-            is_sign = len(token) == 1 and not token.isalpha()
-            if _LETTERS_AND_SIGNS.fullmatch(token) and not is_sign:
-                yield number
 
 
 TEXTS_PER_CALL = knob("texts_per_call", 4096, test=3)
@@ -101,20 +98,14 @@ def encode_texts(
         offsets[first + 1 : first + 1 + len(batch)] = counts
         ids = np.fromiter(chain.from_iterable(rows), np.int32)
         if rule is not None:
-            ids = mark(ids, _continues(encodings, counts, rule, batch))
+            flat = chain.from_iterable
+            characters = np.fromiter(flat(flat(one.offsets for one in encodings)), np.int64)
+            sizes = np.array([len(text) for text in batch], np.int64)
+            bases = np.repeat(np.cumsum(sizes) - sizes, counts)
+            tokens = characters.reshape(-1, 2) + bases[:, np.newaxis]
+            ids = mark(ids, find_continued(tokens, find_words(rule, batch)))
         parts.append(ids)
     return np.concatenate(parts), np.cumsum(offsets)
-
-
-def _continues(
-    encodings: list[Encoding], counts: npt.NDArray[np.int64], rule: WordRule, texts: list[str]
-) -> npt.NDArray[np.bool_]:
-    """bool[tokens], by the characters that the tokenizer assigns to each token."""
-    flat = chain.from_iterable
-    offsets = np.fromiter(flat(flat(encoding.offsets for encoding in encodings)), np.int64)
-    sizes = np.array([len(text) for text in texts], np.int64)
-    bases = np.repeat(np.cumsum(sizes) - sizes, counts)
-    return find_continued(offsets.reshape(-1, 2) + bases[:, np.newaxis], find_words(rule, texts))
 
 
 def find_continued(

@@ -89,8 +89,7 @@ def cut_around_rare(
         with ? for U+E000, "a b ?c d" is cut into "a b", " ?c" and " d", and "\u4e2d?\u56fd" into
         its characters.
     """
-    cuts, firsts = _cut_around_rare(_kinds(), text, offsets)
-    return cuts, firsts
+    return _cut_around_rare(_kinds(), text, offsets)  # type: ignore[no-any-return]
 
 
 @njit
@@ -176,7 +175,7 @@ def _find_joins(
     codes, sizes, has_controls = _read_codes(text, offsets)
     begins, kept, has_han = _find_plain_words(codes, _kinds())
     # The regular expression gets all others, with a break in place of those in between.
-    others = to_text(_replace_by_breaks(codes, begins, kept))
+    others = to_text(np.where(begins[kept], np.uint32(_BREAK), codes[kept]))
     starts = np.array([match.start() for match in words.finditer(others)], np.int64)
     begins[kept[starts]] = True
     phrases = find_phrases(codes) if has_han else np.zeros(len(codes), np.bool_)
@@ -242,15 +241,6 @@ def _find_plain_words(codes: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray,
             count += 1
         before, this, was_settled = this, after, is_settled
     return begins, kept[:count].copy(), has_han
-
-
-@njit
-def _replace_by_breaks(codes: np.ndarray, begins: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Return uint32[n], the kept characters, with a break in place of each that is a word."""
-    others = np.empty(len(kept), np.uint32)
-    for i in range(len(kept)):
-        others[i] = _BREAK if begins[kept[i]] else codes[kept[i]]
-    return others
 
 
 @njit
@@ -465,36 +455,21 @@ def _load_dictionary() -> Any:
     return Jieba()
 
 
-def _of_unicode() -> WordRule:
-    return WordRule("unicode", f"regex {version('regex')}", cut_unicode, cuts_at_spaces=True)
-
-
-def _of_chinese() -> WordRule:
-    cut, used = load_chinese(), f"rjieba {version('rjieba')}, regex {version('regex')}"
-
-    def joins(text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Joins:
-        return find_joins(_choose_cutter(), _compile_words(), text, offsets)
-
-    return WordRule("jieba", used, cut, find_joins=joins)
-
-
 @cache
 def _choose_cutter() -> FindPhrases:
     """Choose what finds phrases, which takes a third of a second, when there is a text."""
     return choose_cutter(partial(_load_dictionary().cut, hmm=True))
 
 
-def _of_pieces() -> WordRule:
-    return WordRule("wordpiece", "", cut_unicode, is_of_pieces=True)
+def _find_joins_of_jieba(text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Joins:
+    return find_joins(_choose_cutter(), _compile_words(), text, offsets)
 
-
-_OURS = {"jieba": _of_chinese, "unicode": _of_unicode, "wordpiece": _of_pieces}
 
 # Of our own, which are more than functions, it has the names alone.
 WORDS: Plugins[Callable[[str], Spans]] = Plugins(
     "corpusmill.words",
     "words",
-    dict.fromkeys(_OURS, cut_unicode),
+    dict.fromkeys(("jieba", "unicode", "wordpiece"), cut_unicode),
     lambda value: cast(Callable[[str], Spans], value) if callable(value) else None,
     "a function from a text to the (begin, end) spans of its words",
     takes_functions=True,
@@ -516,8 +491,13 @@ def load_words(name: str) -> WordRule | None:
     """
     if not name:
         return None
-    if name in _OURS:
-        return _OURS[name]()
+    if name == "unicode":
+        return WordRule(name, f"regex {version('regex')}", cut_unicode, cuts_at_spaces=True)
+    if name == "wordpiece":
+        return WordRule(name, "", cut_unicode, is_of_pieces=True)
+    if name == "jieba":
+        cut, used = load_chinese(), f"rjieba {version('rjieba')}, regex {version('regex')}"
+        return WordRule(name, used, cut, find_joins=_find_joins_of_jieba)
     cut, package = WORDS[name], WORDS.package_of(name)
     return WordRule(name, package or "", cut, bool(getattr(cut, "cuts_at_spaces", False)))
 

@@ -4,8 +4,8 @@ import sys
 
 import numpy as np
 
+from corpusmill.arrays.intrinsics import borrow
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.tokenization.compiled.intrinsics import borrow
 
 
 @njit(inline="always")

@@ -13,8 +13,8 @@ import pytest
 
 import corpusmill
 from corpusmill.arrays.kernel_cache import digest_sources
+from corpusmill.arrays.numba_cache import BASELINES, ShippedKernels, find_shipped
 from corpusmill.arrays.randomness import derive_key
-from corpusmill.arrays.shipped_kernels import BASELINES, ShippedKernels, find_shipped
 
 # An integer and a floating-point number of three kernels, and how often one was compiled.
 _CALL = """
@@ -28,7 +28,7 @@ print(key, float(to_uniform(draw(key, 5))).hex(), len(compiled))
 _SHIP = """
 from pathlib import Path
 from corpusmill.arrays.kernel_cache import SHIPPED_FOLDER, digest_sources, kernel_folder
-from corpusmill.arrays.shipped_kernels import ship_kernels
+from corpusmill.arrays.numba_cache import ship_kernels
 assert ship_kernels(kernel_folder(), SHIPPED_FOLDER, digest_sources()) >= 2
 """
 _FOLDER = Path("corpusmill", "compiled_kernels")

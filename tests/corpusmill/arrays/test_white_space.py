@@ -1,6 +1,6 @@
 import numpy as np
 
-from corpusmill.arrays.white_space import space_at, space_before
+from corpusmill.arrays.intrinsics import space_at, space_before
 
 
 def test_white_space_is_that_of_python() -> None:

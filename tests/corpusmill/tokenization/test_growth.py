@@ -12,7 +12,6 @@ from tokenizers import Tokenizer, models, normalizers
 
 from corpusmill.errors import UserError
 from corpusmill.tokenization.growth import load_tokenizer
-from corpusmill.tokenization.sources.charsmap import read_map
 from corpusmill.tokenization.sources.read import read_tokenizer
 
 Step = dict[str, Any]
@@ -150,16 +149,6 @@ def test_a_template_of_very_many_tokens_is_refused() -> None:
                                    "pair": pair, "special_tokens": {"a": special}}  # fmt: skip
     with pytest.raises(UserError, match="1,000,000 tokens around each text"):
         read_tokenizer("t.json", {"t.json": json.dumps(described).encode()}.get)
-
-
-def test_a_map_whose_keys_have_no_end_is_refused() -> None:
-    # The first child of each unit is the unit itself, and there are two ways to go on.
-    units = [0] * 256
-    for label in (97, 98):
-        units[label] = label | (label ^ 0) << 10
-    data = struct.pack("<I256I", 1024, *units)
-    with pytest.raises(ValueError, match="no end"):
-        read_map(data)
 
 
 def test_the_map_of_these_tests_is_one_that_the_library_reads() -> None:

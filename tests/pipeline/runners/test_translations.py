@@ -14,7 +14,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.tokenization.training.wordpiece import WordPieceOptions
+from corpusmill.tokenization.training.models import WordPieceOptions
 from pipeline.assembly import assemble_job
 from pipeline.commands.train_tokenizer import SampleOptions
 from pipeline.editing.edit_files import Edit

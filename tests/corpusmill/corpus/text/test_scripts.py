@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.sentence_splitting import BY_LIBRARY, BY_PUNCTUATION, load_splitter
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.training.wordpiece import WordPieceOptions
+from corpusmill.tokenization.training.models import WordPieceOptions
 from tests.tools.lazily import Lazily
 from tests.tools.many_scripts import DOCUMENTS, PADDING, as_json_lines, as_lines, as_text
 from tests.tools.read_content import read_ranges

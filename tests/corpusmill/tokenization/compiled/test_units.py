@@ -64,24 +64,6 @@ def test_words_own_the_spaces_that_follow_no_white_space(sentences: list[str]) -
     assert shown(units.find_spaces(text), text, offsets) == expected
 
 
-@settings(max_examples=40, deadline=None)
-@given(places=st.sets(st.integers(0, 120)), place=st.integers(0, 120), size=st.integers(0, 120))
-@example(places=set(range(121)), place=3, size=117)
-def test_cuts_are_listed_in_order(places: set[int], place: int, size: int) -> None:
-    cuts, bounds = np.zeros(240 + units.PADDING, np.uint8), np.zeros(160, np.int64)
-    cuts[[*places]] = [units.CUT | units.RUN * (one % 2) for one in places]
-    count = units.list_cuts(cuts, place, place + size, bounds)
-    assert bounds[1 : count + 1].tolist() == sorted(
-        one for one in places if place <= one < place + size
-    )
-
-
-@pytest.mark.parametrize("text", [b"\n" * 8, b"a\n\x0b\x09\n\x8a\xff\n", b"12345678", b"\x00" * 8])
-def test_line_breaks_are_found_in_a_word(text: bytes) -> None:
-    found = int(units.find_newlines(np.frombuffer(text, np.uint8), 0))
-    assert found == sum(0x80 << 8 * place for place in range(8) if text[place] == 0x0A)
-
-
 SEPARATING = normalizers.BertNormalizer(
     clean_text=False, handle_chinese_chars=True, strip_accents=False, lowercase=False
 )

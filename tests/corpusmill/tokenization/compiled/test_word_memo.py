@@ -153,6 +153,19 @@ def test_long_units_are_not_remembered() -> None:
     assert encoder.asked == [shorter, longest, " ab", longer, longer, longer, longer]
 
 
+def test_units_go_on_from_block_to_block() -> None:
+    for size, gap in product((1022, 1023, 1024, 1025, 2048, 3000), (1, 2, 9, 120, 700)):
+        text = bytearray(b"x" * size)
+        text[gap::gap] = b" " * len(text[gap::gap])
+        encoder = CountingEncoder()
+        memo = make_memo(encoder, 1 << 16)
+        for _ in range(2):
+            assert encode(memo, text.decode(), "y") == bytes_of(text.decode(), "y")
+        last = " " * (size > gap) + "x" * ((size - 1) % gap if size > gap else size)
+        units = {"x" * min(gap, size), " " + "x" * (gap - 1), last, "y"}
+        assert units.issuperset(encoder.asked), (size, gap)
+
+
 @pytest.mark.parametrize("length", [1, 3, 14, 15, 60])
 def test_a_full_memo_is_emptied_and_used_again(length: int) -> None:
     # 15 entries, 16 words of long units and 64 ids: entries run out first, or ids, or words.

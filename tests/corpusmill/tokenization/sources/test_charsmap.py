@@ -2,6 +2,7 @@
 
 import io
 import os
+import struct
 from functools import cache
 
 import pytest
@@ -12,7 +13,7 @@ from tokenizers.normalizers import Normalizer, Sequence
 from corpusmill.tokenization.sources.charsmap import map_as_sentencepiece, read_map
 
 sentencepiece = pytest.importorskip("sentencepiece")
-from corpusmill.tokenization.sources.sentencepiece_proto import parse_model  # noqa: E402
+from corpusmill.tokenization.sources.sentencepiece import parse_model  # noqa: E402
 
 # A map has 225,000 keys, most of them a letter with accents.
 STEP = 1 if os.environ.get("CORPUSMILL_ALL_MOMENTS") else 101
@@ -71,3 +72,12 @@ def test_keys_side_by_side(data: st.DataObject, rule: str) -> None:
     parts = st.lists(key | key.map(lambda key: key[1:]) | st.text(max_size=2), max_size=6)
     text = "".join(data.draw(parts))
     assert steps.normalize_str(text) == replace_longest(text, values)
+
+
+def test_a_map_whose_keys_have_no_end_is_refused() -> None:
+    # The first child of each unit is the unit itself, and there are two ways to go on.
+    units = [0] * 256
+    for label in (97, 98):
+        units[label] = label | (label ^ 0) << 10
+    with pytest.raises(ValueError, match="no end"):
+        read_map(struct.pack("<I256I", 1024, *units))

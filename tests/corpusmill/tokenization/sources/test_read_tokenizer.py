@@ -15,7 +15,7 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, TokenizerFile, find_special_tokens
 from tests.tools.token_rows import as_arrays, encoded_rows, plain_rows, rows
-from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT, byte_level, wordpiece
+from tests.tools.tokenizer_samples import MEMOIZING, PLAIN_PATH, TEXT, wordpiece
 
 VOCAB = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 VOCAB += ["the", "##s", "cafe", "caf", "##é", "A", "株"]
@@ -70,16 +70,6 @@ def test_the_vocabulary_counts_added_tokens_and_gaps() -> None:
     before = tokenizer.get_vocab_size()
     tokenizer.add_tokens(["zzz"])
     assert read_tokenizer("t.json", files(t_json=tokenizer.to_str())).vocab_size == before + 1
-
-
-@pytest.mark.parametrize(
-    ("vocab_size", "dtype"),
-    [(1, "int16"), (30522, "int16"), (32768, "int16"), (32769, "uint16"), (65536, "uint16"),
-     (65537, "int32")],
-)  # fmt: skip
-def test_ids_have_the_smallest_type_that_holds_them(vocab_size: int, dtype: str) -> None:
-    special = find_special_tokens(json.loads(byte_level()), {})
-    assert TokenizerFile("", "", vocab_size, special, "").token_dtype == np.dtype(dtype)
 
 
 def test_a_lower_cased_vocabulary_lower_cases_and_strips_accents() -> None:

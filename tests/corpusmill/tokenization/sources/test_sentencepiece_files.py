@@ -214,9 +214,5 @@ def test_without_the_libraries_the_extra_is_named(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(
-        sys.modules, "corpusmill.tokenization.sources.sentencepiece_proto", raising=False
-    )
-    monkeypatch.delattr("corpusmill.tokenization.sources.sentencepiece_proto", raising=False)
     with pytest.raises(UserError, match=r"pip install 'corpusmill\[tokenizers\]'"):
         read(model("bpe"))

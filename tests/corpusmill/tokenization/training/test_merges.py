@@ -15,18 +15,16 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.trainers import BpeTrainer
 
-from corpusmill.tokenization.compiled.units import allocate_table
 from corpusmill.tokenization.training import merges as training
 from corpusmill.tokenization.training.counted_words import CountedWords
-from corpusmill.tokenization.training.merge_pairs import BLOCK_CELLS, count_at, reserve
 from corpusmill.tokenization.training.merge_steps import EVERY_PAIR, learn_merges
 from corpusmill.tokenization.training.merges import (
-    ALPHABET,
     byte_ids,
     character_ids,
     train_merges,
     write_symbols,
 )
+from corpusmill.tokenization.training.models import ALPHABET
 from tests.tools.knobs import knobs
 
 Trained = tuple[list[str], list[tuple[str, str]]]
@@ -202,13 +200,6 @@ def test_symbols_that_are_made_again_too_often_list_every_pair(
     assert trained == train_by_library(words, (), *sizes)
 
 
-def test_pairs_take_memory_in_proportion_to_their_number() -> None:
-    table = allocate_table(1)
-    for used in range(1, 5000):
-        table = reserve(table, used, 1)
-        assert 2 * (used + 1) <= len(table) <= max(16, 4 * (used + 1))
-
-
 def test_pairs_are_merged_by_count_and_then_by_id() -> None:
     words = {"ab": 3, "cd": 2**40, "ef": 2**40, "eg": 2, "a": 1}
     tokens, merges = train(words, ["<s>", "cd"], frequency=3)
@@ -235,24 +226,6 @@ def test_words_may_be_part_of_an_array() -> None:
 def test_every_character_must_be_a_token(tokens: list[str], prefix: str) -> None:
     with pytest.raises(ValueError, match="not among the tokens"):
         write_symbols(as_words({"ab": 1}), character_ids(tokens, prefix))
-
-
-@pytest.mark.parametrize(("length", "pieces"), [(1023, 1), (1024, 1), (1025, 2)])
-def test_a_word_of_up_to_1024_characters_is_one_piece(length: int, pieces: int) -> None:
-    cells = write_symbols(as_words({"a" * length: 1}), character_ids(["a"])).cells
-    assert int((cells >= 0).sum()) == length
-    assert len(cells) - length - 1 == pieces
-
-
-@given(st.lists(st.tuples(st.integers(1, 200), st.integers(1, 5)), max_size=20))
-def test_a_place_tells_how_often_its_word_occurs(words: list[tuple[int, int]]) -> None:
-    texts = [chr(0x4E00 + number) * size for number, (size, _) in enumerate(words)]
-    counts = [count for _, count in words]
-    given_words = dict(zip(texts, counts, strict=True))
-    symbols = write_symbols(as_words(given_words), character_ids([text[0] for text in texts]))
-    assert len(symbols.groups) == -(-len(symbols.cells) // BLOCK_CELLS)
-    for place in np.flatnonzero(symbols.cells >= 0).tolist():
-        assert count_at(symbols, place) == counts[symbols.cells[place]]
 
 
 def test_bytes_are_symbols_without_being_decoded() -> None:

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 from tokenizers import ByteLevelBPETokenizer, Tokenizer
 
-from corpusmill.tokenization.training import merges as byte_level_bpe
-from corpusmill.tokenization.training.merges import (
-    ByteLevelBpeOptions,
-)
+from corpusmill.tokenization.training.models import ALPHABET, ByteLevelBpeOptions
 from tests.tools.tokenizer_samples import TEXT
 from tests.tools.training import train
 
@@ -62,7 +59,7 @@ def test_special_tokens_then_bytes_then_joined_pieces() -> None:
     options = ByteLevelBpeOptions(vocab_size=260, special_tokens=special)
     vocabulary = json.loads(train([["ab ab ab b"] * 3], options))["model"]["vocab"]
     tokens = sorted(vocabulary, key=vocabulary.__getitem__)
-    bytes_left = [byte for byte in byte_level_bpe.ALPHABET if byte not in special]
+    bytes_left = [byte for byte in ALPHABET if byte not in special]
     assert tokens == [*special, *bytes_left, "ab", "Ġab"]
 
 

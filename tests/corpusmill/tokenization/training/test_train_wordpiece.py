@@ -6,10 +6,8 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from corpusmill.errors import UserError
-from corpusmill.tokenization.training.wordpiece import (
-    SPECIAL_TOKENS,
-    WordPieceOptions,
-)
+from corpusmill.tokenization.training.models import WordPieceOptions
+from corpusmill.tokenization.training.parts import SPECIAL_TOKENS
 from tests.tools.tokenizer_samples import TEXT
 from tests.tools.training import train
 
@@ -46,13 +44,6 @@ def test_the_trainer_learns_the_pieces_that_it_learns_from_the_text_itself() -> 
     ours = vocabulary(train([text], WordPieceOptions(vocab_size=18)))
     assert set(ours) == set(tokenizer.get_vocab())
     assert len(ours) == 18
-
-
-def test_the_cutting_into_batches_does_not_matter() -> None:
-    options = WordPieceOptions(vocab_size=120)
-    whole = train([TEXT], options)
-    assert train([TEXT[:4], [], TEXT[4:]], options) == whole
-    assert train(singly(TEXT), options) == whole
 
 
 def test_the_order_of_the_sentences_does_not_matter() -> None:

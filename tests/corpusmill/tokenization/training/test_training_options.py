@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 
 from corpusmill.errors import UserError
-from corpusmill.tokenization.training.merges import ByteLevelBpeOptions
-from corpusmill.tokenization.training.models import MODELS, model_options
-from corpusmill.tokenization.training.parts import make_normalizer
-from corpusmill.tokenization.training.wordpiece import SPECIAL_TOKENS, WordPieceOptions
+from corpusmill.tokenization.training.models import (
+    MODELS,
+    ByteLevelBpeOptions,
+    WordPieceOptions,
+    model_options,
+)
+from corpusmill.tokenization.training.parts import SPECIAL_TOKENS, make_normalizer
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
 from corpusmill.tokenization.training.counted_words import CountedWords
-from corpusmill.tokenization.training.unigram import (
+from corpusmill.tokenization.training.models import (
     UnigramOptions,
     _cut_into_parts,
     limit_copies,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
-from corpusmill.tokenization.training.unigram import WordLevelOptions
+from corpusmill.tokenization.training.models import WordLevelOptions
 from tests.tools.tokenizer_samples import TEXT
 from tests.tools.training import train
 
