@@ -12,7 +12,7 @@ from corpusmill.arrays.kernel_cache import kernel_folder
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.object_stores import ObjectStores, start_object_stores
-from tests.tools.shared_compilation import keep_compilation_quiet, share_compilation
+from tests.tools.shared_compilation import keep_compilation_quiet
 from tests.tools.wikitext import find_wikitext
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -95,7 +95,6 @@ def compile_once() -> Iterator[None]:
         monkeypatch.setenv("NUMBA_CACHE_DIR", str(kernel_folder().parent / "corpusmill-tests"))
         numba.config.reload_config()
         kernel_folder.cache_clear()
-        share_compilation(monkeypatch)
         keep_compilation_quiet()
         yield
 

@@ -22,6 +22,11 @@ from tempfile import gettempdir, mkdtemp
 from threading import RLock
 from typing import Any
 
+try:
+    import fcntl
+except ImportError:  # Windows has none
+    fcntl = None  # type: ignore[assignment]
+
 _PACKAGE = Path(__file__).parent.parent
 # Where a wheel has its compiled kernels; a checkout has none.
 SHIPPED_FOLDER = _PACKAGE / "compiled_kernels"
@@ -91,9 +96,25 @@ class Kernel:
                     dispatcher._cache = _start_cache()(self.py_func)
                     resolve = dispatcher.get_call_template
                     dispatcher.get_call_template = partial(_resolve_by_types, resolve)
+                    dispatcher.compile = partial(self._compile_alone, dispatcher.compile)
                 return dispatcher
             finally:
                 numba.config.CACHE_DIR = previous
+
+    def _compile_alone(self, compile_kernel: Callable[[Any], Any], signature: Any) -> Any:
+        """Compile a kernel, or load it, while other processes that need it wait for the result."""
+        from numba.core.compiler_lock import global_compiler_lock  # noqa: PLC0415  see above
+
+        name = f"{self.py_func.__module__}.{self.py_func.__qualname__}.lock"
+        # Threads wait for numba's own lock, and always before this one.
+        with global_compiler_lock, (kernel_folder() / name).open("a") as file:
+            if fcntl:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                return compile_kernel(signature)
+            finally:
+                if fcntl:  # a process that was forked meanwhile holds the file open
+                    fcntl.flock(file, fcntl.LOCK_UN)
 
     @property
     def _numba_type_(self) -> Any:
@@ -219,7 +240,7 @@ def _remove_kernels(folder: Path) -> None:
         with suppress(OSError):  # another process may remove it; or it holds another file
             if path.is_dir() and not path.is_symlink():
                 path.rmdir()
-            elif path.suffix in {".nbi", ".nbc"}:
+            elif path.suffix in {".nbi", ".nbc", ".lock"}:
                 path.unlink()
 
 

@@ -136,6 +136,39 @@ def test_kernels_are_compiled_once_and_keep_other_functions_where_they_are(tmp_p
         assert output.split() == [*told, str(hits), str(tmp_path / "caches")]
 
 
+_CALL_WHEN_TOLD = """
+import sys, numba
+from corpusmill.arrays.kernel_cache import before_compiling
+from corpusmill.arrays.randomness import derive_key
+before_compiling(lambda: print("compiling"))
+numba.njit(lambda: 0)()  # what numba itself needs takes as long as the kernel
+print("ready", flush=True)
+sys.stdin.readline()
+print(derive_key(1, 2, 3, 4))
+"""
+
+
+def test_a_kernel_that_processes_need_at_once_is_compiled_by_one(tmp_path: Path) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", _CALL_WHEN_TOLD],
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    for process in processes:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin
+        process.stdin.write("\n")
+        process.stdin.flush()
+    outputs = [process.communicate()[0].split() for process in processes]
+    assert sorted(map(len, outputs)) == [1, 2]
+    assert len({output[-1] for output in outputs}) == 1
+
+
 # Calls kernels, one of which numba then compiles into a function that calls it.
 _COMBINE = """
 import sys, numba
