@@ -5,8 +5,12 @@ import io
 import tokenize
 from collections.abc import Iterator
 from functools import cache
+from inspect import signature
+
+import pytest
 
 from tests.conftest import CHECKOUT
+from tests.tools.table_rows import for_rows
 
 _PRODUCT = ("corpusmill", "transforms", "pipeline")
 _OUTSIDE_ROOMS = {
@@ -193,6 +197,16 @@ def test_what_lies_behind_the_second_door_is_there() -> None:
         if name and not name.startswith("#"):
             assert (CHECKOUT / file).exists(), name
             assert not test or f"def {test}(" in (CHECKOUT / file).read_text(), name
+
+
+def test_a_table_shows_each_row_that_fails() -> None:
+    @for_rows(("left", "right"), [(1, 1), (2, 3), (4, 5)])
+    def compare(left: int, right: int, other: int) -> None:
+        assert left == right + other
+
+    with pytest.raises(AssertionError, match=r"(?ms)\A\(2, 3\): .*^\(4, 5\): "):
+        compare(other=0)
+    assert [*signature(compare).parameters] == ["other"]
 
 
 def test_only_what_decides_about_ownership_deletes_and_overwrites() -> None:

@@ -14,7 +14,7 @@ from corpusmill.errors import UserError
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.verification.check_data_set import verify
-from tests.tools.growing import SHARE, Growing, without_descriptions
+from tests.tools.growing import SHARE, Growing, check_removal, without_descriptions
 from tests.tools.jobs import TWO_WORKERS, build, run_here
 from tests.tools.knobs import SMALL_SIZES, knobs
 from tests.tools.origins import check_provenance, list_documents
@@ -29,6 +29,9 @@ WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
     "bert in the order of the corpus": ("bert", ("--order", "corpus", "--duplicates", "1")),
     "bert under other names": ("bert", ("--shard-name", "{split}.{shard}-of-{shards}.parquet")),
     "bert without duplicates": ("bert", ("--drop-duplicates",)),
+    "bert, padded": ("bert", ("--padding", "max_length")),
+    "bert for Google's trainer": ("bert", ("--output-format", "tfrecord")),
+    "bert in Avro": ("bert", ("--output-format", "avro")),
     "ernie for its trainer": ("ernie", ("--mask", "dynamic", "--output-format", "ernie-text")),
     "gpt for Megatron": ("gpt", ("--mode", "stream", "--output-format", "megatron")),
     "gpt in MDS": ("gpt", ("--mode", "stream", "--output-format", "mds")),
@@ -52,7 +55,7 @@ def problems(growing: Growing) -> list[Any]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_rows_of_every_kind_grow_and_their_earlier_files_stay(
+def test_rows_of_every_kind_grow_and_go_and_other_files_stay(
     way: str, halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
 ) -> None:
     objective, flags = WAYS[way]
@@ -82,6 +85,9 @@ def test_rows_of_every_kind_grow_and_their_earlier_files_stay(
     for row in check_provenance(growing.output, *halves):
         own = {document >> OFFSET_BITS for document in row.documents}
         assert own == {1 if "-more1" in row.shard else 0}
+    check_removal(growing)
+    assert problems(growing) == []
+    check_provenance(growing.output, *halves)
 
 
 def test_together_they_have_the_text_of_one_build(

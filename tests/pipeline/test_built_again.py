@@ -25,6 +25,7 @@ from tests.tools.knobs import SMALL_SIZES, knobs
 from tests.tools.origins import check_provenance
 
 FLAGS = ("--validation-share", "0.4")
+_MOVED = ("--fim-rate", "0.7", "--fim-cut", "tokens")
 # Each way in which rows are made, joined or written, and whether two processes make them again.
 WAYS: list[tuple[str, bool, tuple[str, ...]]] = [
     ("bert", False, ()),
@@ -40,8 +41,7 @@ WAYS: list[tuple[str, bool, tuple[str, ...]]] = [
     ("gpt", False, ()),
     ("gpt", False, ("--document-rule", "wikitext", "--sentence-rule", "line")),
     ("gpt", False, ("--mode", "pack", "--max-seq-length", "64", "--order", "corpus")),
-    ("gpt", True, ("--mode", "pack", "--max-seq-length", "64", "--fim-rate", "0.7")),
-    ("gpt", False, ("--fim-rate", "0.7", "--fim-cut", "tokens")),
+    ("gpt", True, ("--mode", "pack", "--max-seq-length", "64", *_MOVED)),
     ("gpt", False, ("--mode", "windows", "--max-seq-length", "40", "--overlap", "10")),
     ("gpt", False, ("--output-format", "megatron")),
     ("gpt", True, ("--output-format", "nanogpt")),

@@ -2,42 +2,25 @@
 
 import json
 import shutil
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.shards import open_data_set, read_shard
-from corpusmill.errors import UserError, count_things
+from corpusmill.dataset.shards import open_data_set
+from corpusmill.errors import UserError
 from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.verification.check_data_set import verify
-from tests.tools.growing import Growing
+from tests.tools.growing import Growing, choose
 from tests.tools.jobs import TWO_WORKERS, digests, run_here
 from tests.tools.knobs import SMALL_SIZES, knobs
 from tests.tools.origins import check_provenance, list_documents, list_origins
 
 _SHARE = ("--validation-share", "0.2")
-_PACK = ("--mode", "pack", "--max-seq-length", "64")
-# One kind of rows and files each; the stages know no objective.
-WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "bert": ("bert", ()),
-    "bert packed": ("bert", ("--segments", "packed", "--duplicates", "1", "--mask", "dynamic")),
-    "bert in the order of the corpus": ("bert", ("--order", "corpus", "--duplicates", "1")),
-    "bert, padded": ("bert", ("--padding", "max_length")),
-    "bert for Google's trainer": ("bert", ("--output-format", "tfrecord")),
-    "bert in Avro": ("bert", ("--output-format", "avro")),
-    "ernie for its trainer": ("ernie", ("--mask", "dynamic", "--output-format", "ernie-text")),
-    "gpt for Megatron": ("gpt", ("--mode", "stream", "--output-format", "megatron")),
-    "gpt in MDS": ("gpt", ("--mode", "stream", "--output-format", "mds")),
-    "gpt pack": ("gpt", _PACK),
-    "t5": ("t5", ()),
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +38,6 @@ def copied(whole: Growing, tmp_path: Path) -> Growing:
     return Growing(tmp_path / "out", whole.tokenizer, _SHARE)
 
 
-def choose(output: Path) -> list[int]:
-    """Choose every fifth document."""
-    return [record.document for record in list_documents(output)][::5]
-
-
 def drop(output: Path, documents: list[int], *flags: str | Path, **end: Any) -> Any:
     return run_here("drop", output, "--document", *map(str, documents), *flags, **end)
 
@@ -72,49 +50,12 @@ def manifest_of(output: Path) -> Manifest:
     return open_data_set(locate(str(output)))[1]
 
 
-def read_rows(output: Path) -> list[dict[str, Any]]:
-    """Return the rows of all splits."""
-    folder, manifest = open_data_set(locate(str(output)))
-    shards = [shard.file for split in manifest.splits.values() for shard in split.shards]
-    batches = chain.from_iterable(read_shard(folder, manifest, shard) for shard in shards)
-    return list(pa.Table.from_batches(batches).to_pylist())
-
-
 @pytest.fixture(scope="module")
 def articles(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The first twenty articles of the sample."""
     file = tmp_path_factory.mktemp("articles") / "text"
     file.write_bytes(b"".join(sample.read_bytes().splitlines(keepends=True)[:326]))
     return file
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_rows_that_hold_a_document_are_removed_and_no_other(
-    way: str, articles: Path, wordpiece: Path, tmp_path: Path
-) -> None:
-    objective, flags = WAYS[way]
-    growing = Growing(tmp_path / "out", wordpiece, (*_SHARE, *flags), objective)
-    growing.build(articles)
-    output, before = growing.output, growing.manifest()
-    rows, origins = read_rows(output), list_origins(output)
-    documents = choose(output)
-    held = [not {*documents}.isdisjoint((one.document, *one.documents)) for one in origins]
-    assert 0 < sum(held) < len(held)
-    printed = drop(output, documents).output
-    expected = [row for row, is_held in zip(rows, held, strict=True) if not is_held]
-    assert problems(output) == []
-    assert read_rows(output) == expected
-    after = manifest_of(output)
-    assert (after.counts, after.rows) == (before.counts, len(expected))
-    [removal] = after.removals
-    assert removal.documents == len(documents)
-    assert removal.rows == sum(held)
-    totals = [sum(split.tokens for split in one.splits.values()) for one in (before, after)]
-    assert removal.tokens == totals[0] - totals[1]
-    check_provenance(output, articles)
-    assert f"removed {count_things(len(documents), 'document')}, and the {sum(held)} row" in printed
-    # The list of removed documents is the only file that is new, whatever version others are of.
-    assert after.paths.keys() - before.paths.keys() == {"provenance/removed-00000.parquet"}
 
 
 def test_only_shards_with_such_rows_are_written_again(
@@ -171,19 +112,11 @@ def test_what_was_removed_is_recorded_and_not_added_again(
     assert problems(copied.output) == []
 
 
-# Of rows of t5 it is not known from their columns of how many documents they are made.
-@pytest.mark.parametrize("objective", ["bert", "t5"])
-def test_documents_of_all_generations(
-    objective: str, halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
+def test_what_has_lost_documents_may_grow_again(
+    growing: Growing, halves: tuple[Path, Path]
 ) -> None:
-    growing = Growing(tmp_path / "out", wordpiece, _SHARE, objective)
-    growing.build(halves[0])
     growing.append(halves[1])
-    documents = choose(growing.output)
-    drop(growing.output, documents)
-    assert problems(growing.output) == []
-    check_provenance(growing.output, *halves)
-    # It may grow again.
+    drop(growing.output, choose(growing.output))
     growing.append(halves[1], flags=("--existing", "allow"))
     assert problems(growing.output) == []
     check_provenance(growing.output, *halves, halves[1])

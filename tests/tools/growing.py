@@ -3,13 +3,18 @@
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.shards import open_data_set
+from corpusmill.dataset.shards import open_data_set, read_shard
+from corpusmill.errors import count_things
 from corpusmill.location import locate
-from tests.tools.jobs import Outcome, build, digests
+from tests.tools.jobs import Outcome, build, digests, run_here
+from tests.tools.origins import list_documents, list_origins
 
 SHARE = ("--validation-share", "0.2")
 # What an append writes anew.
@@ -79,3 +84,37 @@ def without_descriptions(files: dict[str, str]) -> dict[str, str]:
         for name, digest in files.items()
         if name not in DESCRIPTIONS and not name.startswith("v1/root/")
     }
+
+
+def choose(output: Path) -> list[int]:
+    """Choose every fifth document of a data set."""
+    return [record.document for record in list_documents(output)][::5]
+
+
+def read_rows(output: Path) -> list[dict[str, Any]]:
+    """Return the rows of all splits."""
+    folder, manifest = open_data_set(locate(str(output)))
+    shards = [shard.file for split in manifest.splits.values() for shard in split.shards]
+    batches = chain.from_iterable(read_shard(folder, manifest, shard) for shard in shards)
+    return list(pa.Table.from_batches(batches).to_pylist())
+
+
+def check_removal(growing: Growing) -> None:
+    """Remove some documents, and check that the rows that hold one of them go, and no other."""
+    output, before = growing.output, growing.manifest()
+    rows, origins = read_rows(output), list_origins(output)
+    documents = choose(output)
+    held = [not {*documents}.isdisjoint((one.document, *one.documents)) for one in origins]
+    assert 0 < sum(held) < len(held)
+    printed = run_here("drop", output, "--document", *map(str, documents)).output
+    expected = [row for row, is_held in zip(rows, held, strict=True) if not is_held]
+    assert read_rows(output) == expected
+    after = growing.manifest()
+    assert (after.counts, after.rows) == (before.counts, len(expected))
+    [removal] = after.removals
+    assert (removal.documents, removal.rows) == (len(documents), sum(held))
+    totals = [sum(split.tokens for split in one.splits.values()) for one in (before, after)]
+    assert removal.tokens == totals[0] - totals[1]
+    assert f"removed {count_things(len(documents), 'document')}, and the {sum(held)} row" in printed
+    # The list of removed documents is the only file that is new, whatever version others are of.
+    assert after.paths.keys() - before.paths.keys() == {"provenance/removed-00000.parquet"}
