@@ -17,6 +17,7 @@ from tests.corpusmill.objectives.electra_examples import corpora, electra, kerne
 from tests.corpusmill.objectives.reference_deberta import cut_corpus
 from tests.tools.builders import SPECIAL, Corpus, batch_of, build_pass, numbered_corpus, seeds
 from tests.tools.knobs import knobs
+from tests.tools.small_datasets import bert_tokenizer
 
 
 def build(
@@ -24,6 +25,13 @@ def build(
 ) -> pa.RecordBatch:
     """Build one pass over a corpus."""
     return build_pass(electra(given_options), corpus, repeat, seed)
+
+
+def test_as_many_predictions_as_the_trainer_of_the_original_has_room_for() -> None:
+    """`int((mask_prob + 0.005) * max_seq_length)` in its configure_pretraining.py."""
+    vocabulary = bert_tokenizer()
+    rules = [ElectraOptions(max_seq_length=size).masker(vocabulary).rule for size in (128, 512)]
+    assert [rule.max_predictions for rule in rules] == [19, 79]
 
 
 @given(corpora, options, seeds, st.integers(0, 3))
