@@ -200,6 +200,9 @@ def test_another_run_than_the_one_that_was_stopped_is_refused_with_what_changed(
     (stopped.corpus / "c").write_text("New .\n")
     stopped.run("--resume", refused=("--resume", "the input c is new"))
     (stopped.corpus / "c").unlink()
+    moved = file.rename(stopped.corpus.parent / "moved")
+    stopped.run("--resume", refused=("--resume", "the input a is missing"))
+    moved.rename(file)
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     # None of these has taken anything away.
     stopped.run("--resume")
