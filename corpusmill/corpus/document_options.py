@@ -79,7 +79,9 @@ class DocumentOptions(CheckedOptions):
     (a title), "wikitext-articles" is a title of the first level alone (" = Title = ", followed by
     an empty line), "blank-lines" is an empty line alone; with "whole-file" each file is one
     document. White space around a line does not count. By default what the objective expects."""
-    sentence_rule: Annotated[SentenceRule | None, Needs("language", where="split")] = None
+    sentence_rule: Annotated[
+        SentenceRule | None, Needs("language", where="split", example="en")
+    ] = None
     """What a sentence is: "line" is a line of the text; with "split" each line is running text,
     which is cut into sentences by the rules of --language (needs the extra "sentences"); with
     "document" a document is one text as it stands, line breaks, white space and the titles of

@@ -2,7 +2,7 @@
 
     max_seq_length: Annotated[int, Range(5, 65535)] = 512
     overlap: Annotated[int, Needs("mode", "windows")] = 0
-    sentence_rule: Annotated[Rule, Needs("language", where="split")] = "line"
+    sentence_rule: Annotated[Rule, Needs("language", where="split", example="en")] = "line"
 
 None is in any range, and of a list each value is checked.
 """
@@ -62,10 +62,11 @@ class Needs:
         other: name of the other option.
         values: its values, the one to advise first; without any, all but its default.
         where: the value of the option that needs it; by default each but its default.
+        example: one of many values of the other option, to show how they look.
     """
 
-    def __init__(self, other: str, *values: Any, where: Any = None) -> None:
-        self._other, self._values, self._where = other, values, where
+    def __init__(self, other: str, *values: Any, where: Any = None, example: Any = None) -> None:
+        self._other, self._values, self._where, self._example = other, values, where, example
 
     def check(self, options: Any, name: str) -> None:
         """Refuse an option without the other one that it needs, or beside one that excludes it.
@@ -86,6 +87,8 @@ class Needs:
         mention = partial(option, self._other, is_switch=isinstance(usual, bool))
         wanted = mention(*self._values[:1])
         cause, cure = f"it needs {wanted}", f"Give {wanted}, or leave it out"
+        if self._example is not None:
+            cure = f"Give {mention(self._example)}, or another value, or leave it out"
         if usual in self._values:
             cause, cure = f"it does not go with {mention(other)}", "Leave one of the two out"
         raise UserError(option(name, value), cause, cure)

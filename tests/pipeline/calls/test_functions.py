@@ -132,7 +132,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"max_seq_length": 3}, "max_seq_length=3: the value is out of range. Give 5 to 65535."),
     ({"seed": "1"}, "seed='1': the value is not a whole number. Give a whole number."),
     ({"mask": "dynamc"}, "mask='dynamc': .* one of static, dynamic. Did you mean dynamic?"),
-    ({"sentence_rule": "split"}, "Add language='en', or another code."),
+    ({"sentence_rule": "split"}, "Give language='en', or another value, or leave it out"),
     ({"replace": True, "resume": True}, "replace=True: it does not go with resume=True"),
     ({"input_format": "csv"}, "input_format='csv': the input is not files"),
     ({"wait": False}, "wait=False: the data set is returned"),
