@@ -15,7 +15,7 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from corpusmill.corpus.content import find_compression, find_container, has_open_line, is_plain
+from corpusmill.corpus.content import find_compression, find_container, is_plain
 from corpusmill.knobs import knob
 
 COMPRESSED_STEP = knob("compressed_step", 2**14, test=100)
@@ -307,27 +307,6 @@ def peek(stream: BinaryIO, size: int) -> bytes:
     head = read_fully(stream, size)
     stream.seek(0)
     return head
-
-
-def peek_head(stream: BinaryIO, most: int = LINE_HEAD_BYTES) -> tuple[bytes, bool]:
-    """Return the first bytes of a stream, by which it is judged, as `peek` does.
-
-    They are more than usual if they hold no whole line, and only the end of the line tells whether
-    the text is of JSON lines, or whether carriage returns end its lines.
-
-    Args:
-        stream: of `open_decompressed`.
-        most: how many bytes they may be.
-
-    Returns:
-        The bytes, and whether they are all.
-    """
-    size = HEAD_BYTES
-    head = peek(stream, size)
-    while len(head) == size < most and has_open_line(head):
-        size = min(2 * size, most)
-        head = peek(stream, size)
-    return head, len(head) < size
 
 
 def read_fully(stream: BinaryIO, size: int) -> bytes:

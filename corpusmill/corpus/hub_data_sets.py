@@ -63,7 +63,7 @@ def list_hub_files(name: str, suffixes: Sequence[str] = ()) -> dict[str, int]:
         cure = "Write hf://datasets/organization/name, then @revision and /path where you need them"
         raise UserError(option("input", name), "it names no data set of the hub", cure)
     try:
-        files = _list_named(named, suffixes)
+        files = _list_named(named, named.ask(), suffixes)
         first = next((path for path, size in files.items() if size), None)
         if first:  # a user who may list a data set is perhaps not allowed to read it
             with huggingface_hub.HfFileSystem().open(first, "rb", cache_type="none") as stream:
@@ -80,8 +80,9 @@ def _refusal(named: DataSetName, cause: str, cure: str) -> UserError:
     return UserError(option("input", unquote(named.url)), cause, cure)
 
 
-def _list_named(named: DataSetName, suffixes: Sequence[str]) -> dict[str, int]:
-    info = named.ask()
+def _list_named(
+    named: DataSetName, info: "huggingface_hub.DatasetInfo", suffixes: Sequence[str]
+) -> dict[str, int]:
     root = f"datasets/{named.data_set}@{info.sha}"
     if not named.path and not suffixes:
         return _list_parquet(named, info, _list_files(root))

@@ -12,6 +12,7 @@ from corpusmill.corpus.batches import BATCH_BYTES, DocumentBatch, FileRange, Rea
 from corpusmill.corpus.content import (
     Content,
     check_compression,
+    has_open_line,
     has_returns,
     judge,
     judge_bytes,
@@ -27,7 +28,6 @@ from corpusmill.corpus.decompression import (
     is_decompressed,
     open_decompressed,
     peek,
-    peek_head,
 )
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.records.csv_rows import check_csv_field, read_csv
@@ -152,7 +152,28 @@ def look_at(raw: BinaryIO, name: str, most: int = LINE_HEAD_BYTES) -> Content:
     if problem := check_compression(head, compression):
         return problem
     text = open_decompressed(raw, name) if compression else raw
-    return judge(*peek_head(text, most))._replace(compression=compression)
+    return judge(*_peek_head(text, most))._replace(compression=compression)
+
+
+def _peek_head(stream: BinaryIO, most: int = LINE_HEAD_BYTES) -> tuple[bytes, bool]:
+    """Return the first bytes of a stream, by which it is judged, as `peek` does.
+
+    They are more than usual if they hold no whole line, and only the end of the line tells whether
+    the text is of JSON lines, or whether carriage returns end its lines.
+
+    Args:
+        stream: of `open_decompressed`.
+        most: how many bytes they may be.
+
+    Returns:
+        The bytes, and whether they are all.
+    """
+    size = HEAD_BYTES
+    while True:
+        head = peek(stream, size)
+        if len(head) < size or size >= most or not has_open_line(head):
+            return head, len(head) < size
+        size = min(2 * size, most)
 
 
 def judge_name(name: str, input_format: str = "") -> Content:
@@ -305,11 +326,12 @@ def read_corpus(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
     """
     options = part.options
     if options.input_format == "auto":
-        content = judge(*peek_head(stream))
+        head, is_whole = _peek_head(stream)
+        content = judge(head, is_whole)
         options = replace(options, input_format=_format_of(part.file, content))
     reader, part = FORMATS[options.input_format], replace(part, options=options)
     if reader.is_text and not part.start:
-        head, is_whole = peek_head(stream)
+        head, is_whole = _peek_head(stream)
         is_known = part.format_is_known
         found = judge_bytes(head) if is_known else judge(head, is_whole)
         if found and (conflict := find_conflict(found, options.input_format, is_known)):
@@ -375,7 +397,7 @@ def check_start(stream: BinaryIO, file: str, options: DocumentOptions) -> None:
     if options.language is not None:
         load_splitter(options.language)
     reader = FORMATS[options.input_format]
-    if reader.is_text and has_returns(peek_head(stream)[0]):
+    if reader.is_text and has_returns(_peek_head(stream)[0]):
         stream = cast(BinaryIO, ReturnReader(stream))
     if reader.check:
         reader.check(stream, file, options)

@@ -131,25 +131,26 @@ def open_listed(planned: PlannedRange, fetched_bytes: int = 0) -> Iterator[Binar
 
 def _check_unchanged(planned: PlannedRange) -> None:
     """Refuse a file that is shorter than it was, or was written since with as many bytes."""
-    if is_object_path(planned.file):
-        store, name = find_object(planned.file)
-        try:
-            found = store.find(name)
-        except FileNotFoundError:
-            raise _explain_change(planned, _GONE) from None
-        size, modified = found.bytes, found.modified
-    elif scheme_of(planned.file) is None:
-        try:
-            status = Path(planned.file).stat()
-        except FileNotFoundError:  # it was there as long as it was read
-            return
-        size, modified = status.st_size, status.st_mtime
-    else:
+    change, is_object = "", is_object_path(planned.file)
+    if not is_object and scheme_of(planned.file) is not None:
         return
-    if size < (planned.bytes or 0):
-        raise _explain_change(planned, _SHORTER)
-    if size == planned.bytes and modified != planned.modified:
-        raise _explain_change(planned, "it was written after its listing, with")
+    try:
+        if is_object:
+            store, name = find_object(planned.file)
+            _, size, modified = store.find(name)
+        else:
+            status = Path(planned.file).stat()
+            size, modified = status.st_size, status.st_mtime
+    except FileNotFoundError:
+        # A file of this machine was there as long as it was read.
+        change = _GONE * is_object
+    else:
+        if size < (planned.bytes or 0):
+            change = _SHORTER
+        elif size == planned.bytes and modified != planned.modified:
+            change = "it was written after its listing, with"
+    if change:
+        raise _explain_change(planned, change) from None
 
 
 def _explain_change(planned: PlannedRange, what: str) -> UserError:
