@@ -14,14 +14,14 @@ link is followed to write or to delete.
 
 import json
 import logging
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 from corpusmill.dataset.manifest import MANIFEST, ROOT, SUCCESS, Manifest
-from corpusmill.dataset.manifest_entries import base_name, version_of
+from corpusmill.dataset.manifest_entries import version_of
 from corpusmill.dataset.shards import RUN
 from corpusmill.errors import UserError
 from corpusmill.location import Location
@@ -179,11 +179,9 @@ class OwnFiles:
             for below in marked:
                 if read_mark(folder / f"{begin}{below}") is not None:
                     owned |= {name for name in names if name.startswith(f"{begin}{below}/")}
-        # What is beside the manifest is a copy of what a version has.
-        originals = {base_name(name) for names in recorded.values() for name in names}
-        copies = {name.removeprefix(ROOT) for name in originals if name.startswith(ROOT)}
         if manifest is not None:
-            owned |= copies & listed
+            for number, names in recorded.items():
+                owned |= _list_copies(number, names).keys() & listed
             owned |= {*manifest.entries, *manifest.copies, MANIFEST, SUCCESS} & listed
         return cls(folder, versions, owned, recorded)
 
@@ -204,7 +202,11 @@ class OwnFiles:
             and (number not in used or not names <= manifest.entries.keys())
         ]
         for number in stale:
-            self._remove_copies(self.recorded[number], manifest.copies)
+            for copy, name in _list_copies(number, self.recorded[number]).items():
+                held = self.folder.read_any(copy) if copy not in manifest.copies else None
+                if held is not None and held == self.folder.read_any(name):
+                    with _warned(self.folder):
+                        self.folder.delete([copy])
             record = read_record(self.folder / f"v{number}")
             remove_version(self.folder, number, record, manifest.entries)
         path = self.folder.local_path()
@@ -214,20 +216,11 @@ class OwnFiles:
                 _remove_empty_folders(below)
         return bool(stale)
 
-    def _remove_copies(self, names: Iterable[str], kept: Container[str]) -> None:
-        """Remove the copies of files of a version that are beside the manifest, and as they were.
 
-        Args:
-            names: of files of the version.
-            kept: names of copies that stay.
-        """
-        for name in names:
-            copy = base_name(name).removeprefix(ROOT)
-            if base_name(name).startswith(ROOT) and copy not in kept:
-                held = self.folder.read_any(copy)
-                if held is not None and held == self.folder.read_any(name):
-                    with _warned(self.folder):
-                        self.folder.delete([copy])
+def _list_copies(number: int, names: Iterable[str]) -> dict[str, str]:
+    """Return which files of a version are copied beside the manifest, by the copies' names."""
+    begin = f"v{number}/{ROOT}"
+    return {name.removeprefix(begin): name for name in names if name.startswith(begin)}
 
 
 def end_version(folder: Location) -> None:
