@@ -8,10 +8,16 @@ max_seq_length as well as possible (`corpusmill.objectives.examples.packing`).
 
 import hashlib
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -21,8 +27,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column, Role
 from corpusmill.corpus.batches import UnreadableError
 from corpusmill.corpus.document_options import DocumentOptions, TextMaker
-from corpusmill.errors import UserError, option
-from corpusmill.objectives.chat_process import rendering_process
+from corpusmill.errors import UserError, in_one_line, option, printable
 from corpusmill.objectives.chat_records import (
     ASSISTANT,
     Layout,
@@ -62,6 +67,12 @@ _CHECKS: tuple[tuple[str, Callable[[Any], Any], str], ...] = (
     ),
     ("chat_template_date", datetime.fromisoformat, "Give a date such as 2025-01-31"),
 )
+# The process in which templates of strangers render, with limits of time and memory.
+_MODULE = "corpusmill.objectives.chat_rendering"
+_ENDS = {
+    -signal.SIGXCPU: "it takes a thousand times the processor time of a conversation of its length",
+    -signal.SIGKILL: "the process that renders it was killed, as for want of memory",
+}
 _GREETING = [{"role": "user", "content": "Hi"}, {"role": ASSISTANT, "content": "Hello"}]
 
 
@@ -220,15 +231,15 @@ class Chat(Objective):
         options = self.options
         if options.chat_template is None:
             return None
-        added = added_tokens(json.loads(tokenizer_json))
-        texts = {token["id"]: token["content"] for token in added}
+        described = json.loads(tokenizer_json)
+        texts = {token["id"]: token["content"] for token in added_tokens(described)}
         ids = ((role, self.special.find(role)) for role in (*ROLES, "bos"))
         tokens = {f"{role}_token": texts[token] for role, token in ids if token in texts}
         settings = {
             "templates": divide_templates(options.chat_template),
             "date": options.chat_template_date,
             "values": {**tokens, **json.loads(options.chat_template_kwargs or "{}")},
-            "special": special_names(json.loads(tokenizer_json)),
+            "special": special_names(described),
             "layout": options.layout,
             "roles": options.learned_roles,
             "last_alone": options.last_turn_alone,
@@ -367,3 +378,86 @@ class Conversations:
         cure = f"Name them with {option('messages_field')} or {option('instruction_fields')}"
         proposal = propose_fields(names)
         return cause, f"Give {option(*proposal)}" if proposal else cure
+
+
+class RenderingProcess:
+    """A process that renders records until one of them ends it, or nobody asks any more.
+
+    Args:
+        settings: what `corpusmill.objectives.chat_rendering.Renderer` is made of, in JSON.
+
+    Attributes:
+        error: why the templates cannot be used; None if they can.
+    """
+
+    def __init__(self, settings: str) -> None:
+        # First this package, whatever has come before it on the path since it was imported.
+        package = str(Path(__file__).parents[2])
+        paths = [package, *(os.path.abspath(path) for path in sys.path)]  # noqa: PTH100
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(  # noqa: S603  our own module
+            [sys.executable, "-m", _MODULE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        )
+        self.error = self._ask(settings).get("detail")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has to be made anew."""
+        return self._process.poll() is not None
+
+    def render(self, record: Mapping[str, Any], others: tuple[str, ...]) -> str:
+        """Return the text of a record, as `Renderer` does.
+
+        Raises:
+            UnreadableError: it is no conversation, or the template refuses it, takes too long or
+                needs too much memory.
+        """
+        try:
+            question = json.dumps([record, others], ensure_ascii=False)
+        except (RecursionError, TypeError, ValueError) as error:
+            raise UnreadableError("not-a-conversation", in_one_line(error)) from None
+        answer = self._ask(question)
+        if "text" not in answer:
+            raise UnreadableError(answer["reason"], printable(answer["detail"]))
+        return answer["text"]
+
+    def _ask(self, question: str) -> dict[str, str]:
+        """Return what the process answers, or how it ended."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None  # noqa: S101, PT018  they are pipes
+        with self._lock:
+            try:
+                stdin.write(question.encode(errors="surrogatepass") + b"\n")
+                stdin.flush()
+                line = stdout.readline()
+            except (BrokenPipeError, ValueError):  # it has ended, in another thread as well
+                line = b""
+        if line.endswith(b"\n"):
+            answer: dict[str, str] = json.loads(line.decode(errors="surrogatepass"))
+            return answer
+        self._process.communicate()
+        status = self._process.returncode
+        end = _ENDS.get(status, f"the process that renders it ended with status {status}")
+        return {"reason": "template-refuses", "detail": end}
+
+    def __del__(self) -> None:
+        if process := getattr(self, "_process", None):
+            process.communicate()
+
+
+@lru_cache(maxsize=2)
+def _start(settings: str, _: int) -> RenderingProcess:
+    return RenderingProcess(settings)
+
+
+def rendering_process(settings: str) -> RenderingProcess:
+    """Return the process of some settings, which is started anew where it has ended."""
+    process = _start(settings, os.getpid())  # forks share no pipes
+    if process.has_ended:
+        _start.cache_clear()
+        process = _start(settings, os.getpid())
+    return process

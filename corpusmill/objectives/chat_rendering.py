@@ -1,4 +1,4 @@
-"""Conversations to marked texts, in a process of its own (`corpusmill.objectives.chat_process`).
+"""Conversations to marked texts, in a process of its own (`corpusmill.objectives.chat`).
 
 What of a conversation is learned is found in one rendering:
 

@@ -346,30 +346,6 @@ def vocabulary_of(special_tokens: Sequence[str]) -> "TokenizerFile":
     return TokenizerFile("", content, len(added), special, digest="")
 
 
-def add_roles(
-    special: SpecialTokens, tokenizer_json: Mapping[str, Any], roles: Mapping[str, Sequence[str]]
-) -> SpecialTokens:
-    """Add the tokens of further roles, as far as a tokenizer has them.
-
-    Args:
-        special: the special tokens that are known.
-        tokenizer_json: the parsed tokenizer.json.
-        roles: for each role the names of its token, the preferred one first. Only added tokens
-            count, as text never becomes any other token as a whole.
-
-    Example:
-        {"fim_prefix": ("<|fim_prefix|>", "<PRE>")} finds <PRE> in CodeLlama's tokenizer.
-    """
-    ids = {token["content"]: token["id"] for token in added_tokens(tokenizer_json)}
-    found = [
-        (role, next((ids[name] for name in names if name in ids), None))
-        for role, names in roles.items()
-    ]
-    known = tuple((role, token) for role, token in found if token is not None)
-    all_ids = {*special.all_ids, *(token for _, token in known)}
-    return replace(special, roles=known, all_ids=tuple(sorted(all_ids)))
-
-
 # Tokens that fill rows by their names, beside another one that ends a text.
 _FILLERS = ("<|pad|>", "<|finetune_right_pad_id|>", "<|endoftext|>")
 
@@ -556,10 +532,12 @@ class TokenizerFile:
         return token_dtype(self.vocab_size)
 
     def with_roles(self, roles: Mapping[str, Sequence[str]]) -> Self:
-        """Return the tokenizer with the special tokens of further roles, which `add_roles` finds.
+        """Return the tokenizer with the special tokens of further roles, as far as it has them.
 
         Args:
-            roles: for each role the usual names of its token (`ObjectiveOptions.special_tokens`).
+            roles: for each role the usual names of its token (`ObjectiveOptions.special_tokens`),
+                the preferred one first. Only added tokens count, as text never becomes any other
+                token as a whole.
 
         Raises:
             UserError: the option `role_tokens` names another role, or a token that does not exist.
@@ -570,13 +548,20 @@ class TokenizerFile:
             cure = f"{suggest(unknown[0], roles)}Give one of {', '.join(roles)}"
             cure = cure if roles else "Leave it out"
             raise UserError(f"{option('role_tokens', unknown[0])}={named[unknown[0]]}", cause, cure)
-        wanted = {role: [named[role]] if role in named else names for role, names in roles.items()}
-        special = add_roles(self.special, json.loads(self.json), wanted) if roles else self.special
-        for role, token in named.items():
-            if special.find(role) is None:
+        added = added_tokens(json.loads(self.json)) if roles else []
+        ids = {token["content"]: token["id"] for token in added}
+        known: list[tuple[str, int]] = []
+        for role, names in roles.items():
+            wanted = [named[role]] if role in named else names
+            token = next((ids[name] for name in wanted if name in ids), None)
+            if token is not None:
+                known.append((role, token))
+            elif role in named:
                 cause = f"the tokenizer {self.name} has no special token of this name"
-                raise UserError(f"{option('role_tokens', role)}={token}", cause, "Correct the name")
-        return replace(self, special=special)
+                value = f"{option('role_tokens', role)}={named[role]}"
+                raise UserError(value, cause, "Correct the name")
+        all_ids = tuple(sorted({*self.special.all_ids, *(token for _, token in known)}))
+        return replace(self, special=replace(self.special, roles=tuple(known), all_ids=all_ids))
 
 
 class Vocabulary(Protocol):

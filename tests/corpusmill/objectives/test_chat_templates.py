@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from corpusmill.corpus.batches import UnreadableError
-from corpusmill.objectives.chat_process import RenderingProcess
+from corpusmill.objectives.chat import RenderingProcess
 from corpusmill.objectives.chat_records import RefusedRecordError
 from corpusmill.objectives.chat_templates import ChatTemplate
 from tests.tools.chat_data import renderer_settings
