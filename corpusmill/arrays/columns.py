@@ -1,6 +1,6 @@
 """The one table that says what a column of a data set is, for writers and readers alike."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -27,6 +27,8 @@ ANY_LENGTH, NO_PAD = -1, -2
 LONGEST_ROW = 2**28
 # The most values of a list in a row that are no tokens and do not belong to tokens.
 _MOST_OTHERS = 2**22
+# No class has more values.
+_MOST_CLASSES = 2**16
 
 
 class Role(StrEnum):
@@ -140,6 +142,70 @@ def tokens_of(columns: Iterable[Column]) -> Column:
     if tokens is None:
         raise ValueError("no column has the role token_ids")
     return tokens
+
+
+# A data set may have several columns of these roles.
+_REPEATED = {Role.TOKEN_VALUES, Role.CLASS, Role.VALUE}
+
+
+def check_columns(columns: Sequence[Column], vocab_size: int) -> None:
+    """Refuse columns that could not be verified, read or shown.
+
+    Raises:
+        ValueError: a column has a name, a type, a width or values that its role does not allow, or
+            columns contradict one another.
+    """
+    for column in columns:
+        _check_column(column)
+        if column.role in {Role.TOKEN_IDS, Role.PREDICTED_IDS, Role.TARGET_IDS}:
+            _check_holds(column, vocab_size - 1)
+        if column.role.aligned_with:
+            other = column_of(columns, column.role.aligned_with)
+            if other is None or other.width != column.width:
+                raise ValueError(f"the width of {column.name}, which is not that of other columns")
+    names = [column.name for column in columns]
+    roles = [column.role for column in columns if column.role not in _REPEATED]
+    if (
+        not columns
+        or columns[0].role is not Role.TOKEN_IDS
+        or len({*names}) < len(names)
+        or len({*roles}) < len(roles)
+        or (Role.POSITIONS in roles) != (Role.PREDICTED_IDS in roles)
+    ):
+        raise ValueError(f"the columns {', '.join(names)}")
+
+
+def _check_column(column: Column) -> None:
+    name = column.name
+    if not (name.isascii() and name.isidentifier() and name[0] != "_"):
+        raise ValueError(f"the column {name!r}")
+    if column.dtype not in INTEGERS:
+        raise ValueError(f"the type {column.dtype!r} of {name}")
+    if not ANY_LENGTH <= column.width <= LONGEST_ROW:
+        raise ValueError(f"the width of {name}")
+    if column.role in {Role.WINDOW, Role.FIRST_LENGTH, Role.SPANS}:
+        raise ValueError(f"the role {column.role} of {name}, which is never stored")
+    if column.role is not Role.VALUE and (column.role is Role.CLASS) == bool(column.width):
+        raise ValueError(f"the role {column.role} of {name}, with its width")
+    bounds = (column.smallest, column.smallest if column.largest is None else column.largest)
+    padding = () if column.pad == NO_PAD or not column.width else (column.pad,)
+    _check_holds(column, *bounds, *padding)
+    if bounds[0] > bounds[1]:
+        raise ValueError(f"the smallest value of {name}, which is above its largest")
+    if column.role is Role.CLASS:
+        is_class = bounds[0] == 0 and column.largest is not None and bounds[1] < _MOST_CLASSES
+        if not is_class or len(column.value_names) > bounds[1] + 1:
+            raise ValueError(f"the values of {name}")
+    texts = (column.meaning, column.title, column.feature, *column.value_names)
+    if not all(text.isprintable() for text in texts):
+        raise ValueError(f"a text of {name}")
+
+
+def _check_holds(column: Column, *values: int) -> None:
+    limits = np.iinfo(column.dtype)
+    for value in values:
+        if not limits.min <= value <= limits.max:
+            raise ValueError(f"the type {column.dtype} of {column.name}, which lacks {value}")
 
 
 def most_values(column: Column, longest: int, padded: bool) -> int:

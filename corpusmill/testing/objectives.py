@@ -21,13 +21,13 @@ from corpusmill.arrays.columns import (
     Column,
     Role,
     arrow_schema,
+    check_columns,
     column_of,
     tokens_of,
 )
 from corpusmill.dataset.accounting import Expected, find_imbalances
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_entries import add_all, as_mapping, recount
-from corpusmill.dataset.manifest_json import check_columns
 from corpusmill.dataset.shards import read_shard
 from corpusmill.formats.output_options import OutputOptions, Padding
 from corpusmill.layout.sorting import sort_rows

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.arrays.columns import NO_PAD, Role
-from corpusmill.dataset.manifest_json import check_columns
+from corpusmill.arrays.columns import NO_PAD, Role, check_columns
 from corpusmill.errors import UserError
 from corpusmill.layout.sorting import add_keys, keyed_schema, sort_rows
 from corpusmill.objectives.denoising import Denoiser, SpanCorrupter, count_noise

@@ -19,8 +19,8 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.proof import LINED_TEXTS
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from pipeline.recipe.evaluation import _read_passages
 from pipeline.recipe.inputs import list_inputs, read_bytes
+from pipeline.recipe.preparation import _read_passages
 from pipeline.recipe.probe import prove_tokenizer, read_probe
 from tests.tools.tokenizer_samples import byte_level, encode_with
 
