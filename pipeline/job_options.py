@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Annotated, Any, Literal, NamedTuple
@@ -117,10 +118,8 @@ def parse_source(text: str) -> NamedPath:
     if re.fullmatch(ADDED_TAG, name):
         cause = f"{name} stands in the names of shards that are added to a data set"
         raise UserError(option("source", text), cause, "Give the source another name")
-    try:
+    with about_source(name):
         options = read_own_options(words, _options_of_sources())
-    except UserError as error:
-        raise about_source(name, error) from None
     repeat = options.pop("repeat", None)
     if repeat is None and (taken := _TAKEN.fullmatch(path)):
         path, repeat = taken[1], float(taken[2])
@@ -130,12 +129,17 @@ def parse_source(text: str) -> NamedPath:
     return NamedPath(name, path, repeat, options)
 
 
-def about_source(name: str, error: UserError) -> UserError:
-    """Return an error about the options of a source, which are spelled as `--source` has them."""
-    for declared in _options_of_sources():
-        error = error.renamed(declared.name, partial(_spell_own, declared.name.replace("_", "-")))
-    error = error.renamed("input", lambda path: path)
-    return error.about(f"{option('source', name)}: {error.args[0]}")
+@contextmanager
+def about_source(name: str) -> Iterator[None]:
+    """Name the source in errors of a block, and spell its options as `--source` has them."""
+    try:
+        yield
+    except UserError as error:
+        for declared in _options_of_sources():
+            spell = partial(_spell_own, declared.name.replace("_", "-"))
+            error = error.renamed(declared.name, spell)
+        error = error.renamed("input", lambda path: path)
+        raise error.about(f"{option('source', name)}: {error.args[0]}") from None
 
 
 def _spell_own(name: str, words: str) -> str:

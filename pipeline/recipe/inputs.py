@@ -239,7 +239,8 @@ def list_inputs(
             if not paths:
                 cure = "Check the path; globs such as 'corpus/*.txt' work, quoted"
                 raise _refusal(path, "no such file", cure)
-            data, others = _leave_out(path, choose_data_files(path, paths))
+            paths = choose_data_files(path, paths)
+            data, others = _leave_out(path, paths)
             stored |= data
             left_out += others
     files = sorted(

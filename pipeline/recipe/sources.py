@@ -1,7 +1,6 @@
 """The corpus of a build: the files of its parts, and how each part is read and spread."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -101,7 +100,7 @@ def list_sources(
     """
     listed: list[NamedSource] = []
     for source in sources:
-        with _naming(source):
+        with about_source(source.name):
             documents = choose(source.options)
         try:
             found = list_inputs(source.paths, temp_folder, documents, console)
@@ -111,18 +110,10 @@ def list_sources(
         first = listed[-1].first_file + len(listed[-1].files) if listed else 0
         listed.append(replace(source, documents=documents, files=files, first_file=first))
     for number, source in enumerate(listed):
-        with _naming(source):
+        with about_source(source.name):
             documents = choose_format(source.files, source.documents, console, source.name)
         listed[number] = replace(source, documents=documents)
     return listed
-
-
-@contextmanager
-def _naming(source: NamedSource) -> Iterator[None]:
-    try:
-        yield
-    except UserError as error:
-        raise about_source(source.name, error) from None
 
 
 def find_corpus(
@@ -144,17 +135,14 @@ def find_corpus(
     Raises:
         UserError: the input is not usable.
     """
+    named = parse_sources(build.dataset.source)
 
-    def choose_documents(options: DocumentOptions) -> DocumentOptions:
-        return make_texts(build.objective.choose_documents(options), maker)
+    def choose_documents(own: Mapping[str, Any]) -> DocumentOptions:
+        documents = build.objective.choose_documents(replace(build.documents, **own))
+        return make_texts(documents, maker)
 
-    documents = choose_documents(build.documents)
-    sources = list_sources(
-        parse_sources(build.dataset.source),
-        lambda options: choose_documents(replace(build.documents, **options)),
-        temp_folder,
-        console,
-    )
+    documents = choose_documents({})
+    sources = list_sources(named, choose_documents, temp_folder, console)
     if sources:
         files = [file for source in sources for file in source.files]
         return sources, files, _share_options(documents, sources)
