@@ -22,19 +22,18 @@ from corpusmill.dataset.ownership import OwnFolder, read_record, remove_version,
 from corpusmill.errors import OutageError, UserError, count_things, option
 from corpusmill.location import TEMPORARY, Location
 from pipeline.folders.changes import refuse_changes
-from pipeline.folders.output import Intent
 from pipeline.folders.standing import (
+    Intent,
     Standing,
     UnfinishedRun,
     describe_process,
     digest,
     hold_folder,
-    look,
     read_unfinished,
 )
 from pipeline.runners.engine import Submitted
 from pipeline.runners.failures import JobFailedError
-from transforms.commit.pointer import finish, tidy
+from transforms.commit.pointer import tidy
 from transforms.recovery import FAILED, Run, Workplace, begin_run, end_run, read_run
 from transforms.storage.checksums import DamagedFileError, seal, unseal
 from transforms.storage.file_systems import join_path
@@ -237,19 +236,6 @@ def run_folder(
             else:
                 _remove(folder)
             remove_empty(made)
-
-
-def settle(standing: Standing) -> Standing:
-    """Finish what the run has left to do that wrote the manifest.
-
-    Args:
-        standing: how the folder stands.
-
-    Returns:
-        How the folder stands then.
-    """
-    is_changed = standing.manifest is not None and finish(standing.own, standing.manifest)
-    return look(standing.output, standing.temp_location) if is_changed else standing
 
 
 def _take(

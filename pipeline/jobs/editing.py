@@ -20,9 +20,8 @@ from pipeline.editing.edits import (
     describe_choice,
     find_copies,
 )
-from pipeline.folders.output import Intent, check_output
-from pipeline.folders.run_folder import run_folder, settle
-from pipeline.folders.standing import EDIT, Standing
+from pipeline.folders.run_folder import run_folder
+from pipeline.folders.standing import EDIT, Intent, Standing, check_output, settle
 from pipeline.jobs.build import describe_submission
 from pipeline.runners.launch import Launch, prepare_launch
 from transforms.storage.files import locate

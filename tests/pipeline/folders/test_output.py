@@ -10,8 +10,7 @@ from corpusmill.dataset.manifest_json import encode
 from corpusmill.dataset.ownership import OwnFolder, write_record
 from corpusmill.errors import UserError
 from corpusmill.location import locate
-from pipeline.folders.output import Intent, check_output
-from pipeline.folders.standing import APPEND, BUILD, EDIT, hold_folder
+from pipeline.folders.standing import APPEND, BUILD, EDIT, Intent, check_output, hold_folder
 from tests.tools.manifests import small_manifest, small_shard
 from transforms.recovery import Run, begin_run
 
