@@ -253,14 +253,6 @@ def _read_record(source: io.BufferedReader, head: bytes, name: str, max_bytes: i
 
 _READ_BYTES = 2**20
 
-_FAULTS = {
-    kernels.MISSING: "it lacks the feature {name!r}",
-    kernels.UNKNOWN: "it has a feature {name!r}, which the data set lacks",
-    kernels.TWICE: "it has the feature {name!r} twice",
-    kernels.WRONG_KIND: "its feature {name!r} has another type",
-    kernels.MALFORMED: "it is not a tf.train.Example",
-}
-
 
 class TFRecordFormat(ShardFormat):
     """TFRecord for columns of integers."""
@@ -407,20 +399,19 @@ def _locate_features(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return where the numbers of each feature start and end, int64[records, features] each."""
     names = [feature.name.encode() for feature in features]
-    starts, ends, record, fault, begin, end = kernels.locate_features(
+    starts, ends, record, feature = kernels.locate_features(
         records.data,
         records.offsets,
         np.frombuffer(b"".join(names), np.uint8),
         np.cumsum([0, *map(len, names)]),
         np.array([feature.list_kind for feature in features], np.uint8),
     )
-    if fault == kernels.FINE:
+    if record < 0:
         return starts, ends
-    if fault == kernels.MISSING:
-        name = features[begin].name
-    else:
-        name = records.data[begin:end].tobytes().decode(errors="replace")
-    raise ValueError(f"record {records.first + record}: {_FAULTS[fault].format(name=name)}")
+    cause = "something follows its features"
+    if feature < len(features):
+        cause = f"something else stands in the place of its feature {features[feature].name!r}"
+    raise ValueError(f"record {records.first + record}: {cause}")
 
 
 def _unpack(

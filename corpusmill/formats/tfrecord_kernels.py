@@ -18,9 +18,6 @@ from corpusmill.formats.varints import put_varint, take_varint, varint_size
 FLOAT_LIST, INT64_LIST = 0x12, 0x1A
 _FIRST, _SECOND = 0x0A, 0x12
 
-# The faults that `locate_features` distinguishes.
-FINE, MALFORMED, UNKNOWN, TWICE, WRONG_KIND, MISSING = range(6)
-
 
 @njit
 def _list_size(packed: int) -> int:
@@ -117,78 +114,31 @@ def _enter(data: np.ndarray, place: int, end: int, tag: int) -> tuple[int, int]:
 
 
 @njit
-def _find_name(
-    data: np.ndarray, begin: int, end: int, names: np.ndarray, name_offsets: np.ndarray
-) -> int:
-    """Return which of the names a slice of the data is; -1 if it is none of them."""
-    for i in range(len(name_offsets) - 1):
-        start = name_offsets[i]
-        if end - begin != name_offsets[i + 1] - start:
-            continue
-        same = True
-        for k in range(end - begin):
-            if data[begin + k] != names[start + k]:
-                same = False
-                break
-        if same:
-            return i
-    return -1
+def _locate_numbers(
+    data: np.ndarray, place: int, end: int, name: np.ndarray, kind: int
+) -> tuple[int, int]:
+    """Return start and end of a feature's numbers; (-1, -1) unless its entry stands at the place.
 
-
-@njit
-def _locate_entry(data: np.ndarray, begin: int, end: int) -> tuple[int, int, int, int, int]:
-    """Locate the parts of an entry of the map.
-
-    Returns:
-        Start and end of its name; the kind of its list, or -1 if the entry is malformed; start and
-        end of its numbers.
+    Args:
+        data: uint8[bytes].
+        place: where the entry begins.
+        end: where the last entry ends.
+        name: uint8[bytes], that of the feature.
+        kind: FLOAT_LIST or INT64_LIST.
     """
-    name, name_end = _enter(data, begin, end, _FIRST)
-    feature, feature_end = _enter(data, name_end, end, _SECOND)
-    if feature < 0 or feature_end != end or feature >= end:
-        return 0, 0, -1, 0, 0
-    kind = data[feature]
-    numbers, numbers_end = _enter(data, feature, end, kind)
-    if numbers < 0 or numbers_end != end:
-        return 0, 0, -1, 0, 0
-    if numbers == numbers_end:  # an empty list
-        return name, name_end, kind, numbers, numbers_end
-    packed, packed_end = _enter(data, numbers, end, _FIRST)
-    if packed < 0 or packed_end != end:
-        return 0, 0, -1, 0, 0
-    return name, name_end, kind, packed, packed_end
-
-
-@njit
-def _locate_record(
-    data: np.ndarray,
-    place: int,
-    end: int,
-    names: np.ndarray,
-    name_offsets: np.ndarray,
-    kinds: np.ndarray,
-    starts: np.ndarray,
-    ends: np.ndarray,
-) -> tuple[int, int, int]:
-    """Fill one record's starts, which are all -1, and ends; return the fault, as below."""
-    fault, name, name_end = FINE, 0, 0
-    while place < end and fault == FINE:
-        begin, place = _enter(data, place, end, _FIRST)
-        name, name_end, kind, numbers, numbers_end = _locate_entry(data, begin, place)
-        i = _find_name(data, name, name_end, names, name_offsets)
-        if begin < 0 or kind < 0:
-            fault = MALFORMED
-        elif i < 0:
-            fault = UNKNOWN
-        elif starts[i] >= 0:
-            fault = TWICE
-        elif kind != kinds[i]:
-            fault = WRONG_KIND
-        else:
-            starts[i], ends[i] = numbers, numbers_end
-    if fault == FINE and starts.min() < 0:
-        return MISSING, int(starts.argmin()), 0
-    return fault, name, name_end
+    entry, entry_end = _enter(data, place, end, _FIRST)
+    begin, name_end = _enter(data, entry, entry_end, _FIRST)
+    if begin < 0 or name_end - begin != len(name):
+        return -1, -1
+    for i in range(len(name)):
+        if data[begin + i] != name[i]:
+            return -1, -1
+    feature, feature_end = _enter(data, name_end, entry_end, _SECOND)
+    numbers, numbers_end = _enter(data, feature, feature_end, kind)
+    if numbers < numbers_end:  # an empty list has no field
+        numbers, numbers_end = _enter(data, numbers, numbers_end, _FIRST)
+    # Each part ends with what holds it.
+    return (numbers, numbers_end) if numbers_end == entry_end else (-1, -1)
 
 
 @njit
@@ -198,8 +148,8 @@ def locate_features(
     names: np.ndarray,
     name_offsets: np.ndarray,
     kinds: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, int, int, int, int]:
-    """Locate the numbers of each feature of each record.
+) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """Locate the numbers of each feature of each record, which has them in the order of writing.
 
     Args:
         data: uint8[bytes], serialised examples.
@@ -212,23 +162,22 @@ def locate_features(
         starts: int64[records, features].
         ends: int64[records, features].
         record: the first faulty one; -1 if there is none.
-        fault: of that record; FINE if there is none.
-        begin: where the name of the faulty feature begins in data; its number if it is missing.
-        end: where that name ends.
+        feature: the first one that it does not have in its place; their number if something
+            follows the last one.
     """
     shape = (len(record_offsets) - 1, len(kinds))
-    starts, ends = np.full(shape, -1, np.int64), np.zeros(shape, np.int64)
+    starts, ends = np.empty(shape, np.int64), np.empty(shape, np.int64)
     for record in range(shape[0]):
-        end = record_offsets[record + 1]
-        place, features_end = _enter(data, record_offsets[record], end, _FIRST)
-        if place < 0 or features_end != end:
-            return starts, ends, record, MALFORMED, 0, 0
-        fault, name, name_end = _locate_record(
-            data, place, end, names, name_offsets, kinds, starts[record], ends[record]
-        )
-        if fault != FINE:
-            return starts, ends, record, fault, name, name_end
-    return starts, ends, -1, FINE, 0, 0
+        place, end = _enter(data, record_offsets[record], record_offsets[record + 1], _FIRST)
+        for i in range(len(kinds)):
+            name = names[name_offsets[i] : name_offsets[i + 1]]
+            starts[record, i], place = _locate_numbers(data, place, end, name, kinds[i])
+            if place < 0:
+                return starts, ends, record, i
+            ends[record, i] = place
+        if place != record_offsets[record + 1]:
+            return starts, ends, record, len(kinds)
+    return starts, ends, -1, 0
 
 
 @njit

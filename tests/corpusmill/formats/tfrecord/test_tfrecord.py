@@ -239,11 +239,13 @@ def put(feature: str, value: float) -> Callable[[Any], object]:
 # Changes by which an example no longer fits the data set.
 CHANGES: list[tuple[Callable[[Any], object], str]] = [
     (lambda features: features["color"].int64list.value.append(1),
-     "record 0: it has a feature 'color', which the data set lacks"),
+     "record 0: something else stands in the place of its feature 'input_ids'"),
+    (lambda features: features["zest"].int64list.value.append(1),
+     "record 0: something follows its features"),
     (lambda features: features.__delitem__("segment_ids"),
-     "record 0: it lacks the feature 'segment_ids'"),
+     "record 0: something else stands in the place of its feature 'segment_ids'"),
     (lambda features: features["segment_ids"].floatlist.value.append(1),
-     "record 0: its feature 'segment_ids' has another type"),
+     "record 0: something else stands in the place of its feature 'segment_ids'"),
     (lambda features: features["segment_ids"].int64list.value.pop(),
      "token_type_ids has 11 numbers in a row instead of 12"),
     (put("segment_ids", 300), "token_type_ids holds 300, which does not fit int8"),
@@ -267,7 +269,7 @@ def test_a_feature_that_comes_twice_is_found() -> None:
     once, twice = bytes([0x0A, 12]) + entry, bytes([0x0A, 24]) + entry * 2
     options = options_of("tfrecord", False)
     assert read_shard(frame(once), columns, options).to_pylist() == [{"a": 5}]
-    with pytest.raises(ValueError, match="record 0: it has the feature 'a' twice"):
+    with pytest.raises(ValueError, match="record 0: something follows its features"):
         read_shard(frame(twice), columns, options)
 
 
