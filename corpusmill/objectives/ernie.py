@@ -28,7 +28,6 @@ and epoch; here it is drawn once per sequence.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import index
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -65,64 +64,8 @@ from corpusmill.tokenization.tokenizer_file import Vocabulary
 CHOICE_PROB = 0.15
 
 
-def mask_sequences(
-    input_ids: np.ndarray,
-    seg_labels: np.ndarray,
-    offsets: np.ndarray,
-    keys: np.ndarray,
-    mask_word_prob: float,
-    mask_id: int,
-    vocab_size: int,
-    shares: tuple[float, float, float] = (CHOICE_PROB, 0.8, 0.1),
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Mask every sequence of a batch; the arguments are not changed.
-
-    The mask of a sequence depends only on its own ids, labels and key. A reader draws other masks
-    in each epoch with the keys `row_keys(seed, shards, epoch, rows)` of
-    `corpusmill.objectives.masking.tokens`.
-
-    Args:
-        input_ids: integers[tokens], sequence after sequence.
-        seg_labels: int8[tokens]: 0 for the first token of a word, 1 for its later ones, -1 for
-            [CLS] and [SEP], which are never masked.
-        offsets: integers[sequences + 1].
-        keys: uint64[sequences].
-        mask_word_prob: the probability that a sequence is masked by words, 0 to 1.
-        mask_id: the id of [MASK].
-        vocab_size: random ids are from 1 to `vocab_size` - 1.
-        shares: the probability that a token or word is chosen, that a chosen token becomes [MASK],
-            and that it becomes a random id.
-
-    Returns:
-        masked_ids: the type of input_ids[tokens].
-        positions: int32[predictions], places within their sequences, ascending.
-        labels: the type of input_ids[predictions], the original ids.
-        prediction_offsets: int64[sequences + 1].
-
-    Raises:
-        TypeError: an argument is of another type.
-        ValueError: the arrays do not fit one another, or a number is out of range.
-
-    Example:
-        input_ids [2, 10, 11, 3, 12, 3] with seg_labels [-1, 0, 1, -1, 0, -1], where 10 and 11 are
-        one word that is chosen, become [2, 4, 4, 3, 12, 3] with mask_id 4; positions [1, 2], labels
-        [10, 11], prediction_offsets [0, 2].
-    """
-    if mask_id < 0 or vocab_size < 2:
-        raise ValueError("mask_id must not be negative, and vocab_size must be 2 or more")
-    check_rows(input_ids, seg_labels, offsets, keys, max(mask_id, vocab_size - 1))
-    rule = (float(mask_word_prob), index(mask_id), index(vocab_size))
-    choice, replaced, random = shares
-    # Rounded, as 1 - 0.8 is not 0.2.
-    above = (float(choice), round(1.0 - replaced, 12), round(1.0 - replaced - random, 12))
-    masked: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] = _mask_sequences(
-        input_ids, seg_labels, offsets, keys, *rule, above
-    )
-    return masked
-
-
 @njit
-def _mask_sequences(
+def _mask_rows(
     input_ids: np.ndarray,
     seg_labels: np.ndarray,
     offsets: np.ndarray,
@@ -131,14 +74,13 @@ def _mask_sequences(
     mask_id: int,
     vocab_size: int,
     above: tuple[float, float, float],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Mask every sequence of a batch, as `mask_sequences` describes.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mask rows in place, as `ErnieMasker.mask` describes.
 
     `above` holds the probability of a choice, and the uniform draws above which a chosen token
     becomes [MASK], and a random id.
     """
     choice_prob, mask_above, random_above = above
-    masked_ids = input_ids.copy()
     positions = np.empty(len(input_ids), np.int32)
     labels = np.empty(len(input_ids), input_ids.dtype)
     prediction_offsets = np.zeros(len(keys) + 1, np.int64)
@@ -168,11 +110,11 @@ def _mask_sequences(
             labels[written] = input_ids[place]
             written += 1
             if share > mask_above:
-                masked_ids[place] = mask_id
+                input_ids[place] = mask_id
             elif share > random_above:
-                masked_ids[place] = 1 + to_below(draw(key, counter + 1), vocab_size - 1)
+                input_ids[place] = 1 + to_below(draw(key, counter + 1), vocab_size - 1)
         prediction_offsets[i + 1] = written
-    return masked_ids, positions[:written].copy(), labels[:written].copy(), prediction_offsets
+    return positions[:written].copy(), labels[:written].copy(), prediction_offsets
 
 
 @dataclass(frozen=True)
@@ -216,13 +158,39 @@ class ErnieMasker:
     def mask(
         self, input_ids: np.ndarray, seg_labels: np.ndarray, offsets: np.ndarray, keys: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mask rows in place, as `Masker` describes."""
-        rule = (self.mask_word_prob, self.mask_id, self.vocab_size, self.shares)
-        masked_ids, positions, labels, ends = mask_sequences(
+        """Mask rows in place, as `Masker` describes.
+
+        Args:
+            input_ids: integers[tokens], row after row.
+            seg_labels: int8[tokens]: 0 for the first token of a word, 1 for its later ones, -1 for
+                [CLS] and [SEP], which are never masked.
+            offsets: integers[rows + 1].
+            keys: uint64[rows].
+
+        Returns:
+            positions: int32[predictions], places within their rows, ascending.
+            labels: the type of input_ids[predictions], the original ids.
+            prediction_offsets: int64[rows + 1].
+
+        Raises:
+            TypeError: an argument is of another type.
+            ValueError: the arrays do not fit one another.
+
+        Example:
+            input_ids [2, 10, 11, 3, 12, 3] with seg_labels [-1, 0, 1, -1, 0, -1], where 10 and 11
+            are one word that is chosen, become [2, 4, 4, 3, 12, 3] with mask_id 4; positions
+            [1, 2], labels [10, 11], prediction_offsets [0, 2].
+        """
+        largest_id = max(self.mask_id, self.vocab_size - 1)
+        check_rows(input_ids, seg_labels, offsets, keys, largest_id)
+        choice, replaced, random = map(float, self.shares)
+        # Rounded, as 1 - 0.8 is not 0.2.
+        above = (choice, round(1.0 - replaced, 12), round(1.0 - replaced - random, 12))
+        rule = (float(self.mask_word_prob), self.mask_id, self.vocab_size, above)
+        masked: tuple[np.ndarray, np.ndarray, np.ndarray] = _mask_rows(
             input_ids, seg_labels, offsets, keys, *rule
         )
-        input_ids[:] = masked_ids
-        return positions, labels, ends
+        return masked
 
 
 @dataclass(frozen=True)

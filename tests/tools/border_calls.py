@@ -22,7 +22,7 @@ from numba.core.errors import NumbaError
 
 from corpusmill.arrays import ragged
 from corpusmill.errors import UserError, count_things
-from corpusmill.objectives.ernie import mask_sequences
+from corpusmill.objectives.ernie import ErnieMasker
 from corpusmill.objectives.examples.packing import order_by_length, pack_best_fit
 from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import MaskingRule, row_keys
@@ -146,11 +146,10 @@ def check_mask(whole_words: bool, rows: Any, rule: Any) -> None:
     check_masks(before, rows[0], rows[2], masks)
 
 
-def check_mask_sequences(rows: Any, prob: Any, ids: Any) -> None:
-    input_ids, seg_labels, ends, keys = rows
-    mask_id, vocab_size = ids
-    masked, *masks = mask_sequences(input_ids, seg_labels, ends, keys, prob, mask_id, vocab_size)
-    check_masks(rows[0], masked, rows[2], masks)
+def check_mask_words(rows: Any, prob: Any) -> None:
+    before = np.array(rows[0])
+    masks = ErnieMasker(prob, 4, VOCABULARY).mask(*rows)
+    check_masks(before, rows[0], rows[2], masks)
 
 
 def check_row_keys(documents: Any, repeat: Any, indices: Any) -> None:
@@ -251,10 +250,7 @@ def all_calls(folder: Path) -> dict[str, tuple[Callable[..., None], tuple[Any, .
         "order_by_length": (check_order_by_length, (arrays("int64"), counts)),
         "pack_best_fit": (check_pack_best_fit, (arrays("int64"), counts)),
         "mask": (check_mask, (st.booleans(), maskable, rules)),
-        "mask_sequences": (
-            check_mask_sequences,
-            (maskable, st.sampled_from([0.5, 0, "x", None]), st.tuples(counts, counts)),
-        ),
+        "mask_words": (check_mask_words, (maskable, st.sampled_from([0.5, 0, 1]))),
         "row_keys": (check_row_keys, (arrays("uint64"), st.integers(0, 3), arrays("int64"))),
         **{
             name: (check_collator, parts)

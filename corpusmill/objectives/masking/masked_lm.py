@@ -109,6 +109,8 @@ def check_rows(
         ValueError: the offsets do not fit the ids, or there is another number of labels or keys.
     """
     check_integers(input_ids=input_ids, offsets=offsets, keys=keys)
+    if not input_ids.flags.writeable:
+        raise ValueError("input_ids must be writable")
     if keys.dtype != np.uint64:
         raise TypeError("keys must be of type uint64")
     if largest_id > np.iinfo(input_ids.dtype).max:
@@ -272,8 +274,6 @@ class MaskedLm:
         ids = all_other_ids(() if takes_any else self.special.all_ids, self.vocab_size)
         words, size = seg_labels if self.whole_words else None, self.vocab_size
         check_rows(input_ids, words, offsets, keys, size - 1)
-        if not input_ids.flags.writeable:
-            raise ValueError("input_ids must be writable")
         if not len(ids):
             raise ValueError("the vocabulary must have tokens that are not special")
         masked: tuple[np.ndarray, np.ndarray, np.ndarray]

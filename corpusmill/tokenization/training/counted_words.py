@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import SAMPLE, derive_keys
 from corpusmill.errors import UserError, option
 from corpusmill.tokenization.training.word_counters import WordCounter
@@ -65,7 +64,6 @@ def draw_documents(
     return np.asarray((keys >> np.uint64(11)) * 2.0**-53 < share)
 
 
-_KEY_BYTES = 8
 _HASHES = 2**32
 
 
@@ -150,8 +148,8 @@ class CountedWords(NamedTuple):
 
     def in_order(self) -> "CountedWords":
         """Return the words in the order of their bytes, which is that of their code points."""
-        order = sort_order(self.words)
-        return CountedWords(self.words.take(pa.array(order)), self.counts[order])
+        order = pc.array_sort_indices(self.words)
+        return CountedWords(self.words.take(order), self.counts[order.to_numpy()])
 
     @property
     def text_bytes(self) -> int:
@@ -260,57 +258,6 @@ def choose_least_count(
         cause = f"{above[-1]:,} words are equally frequent, and there are no more frequent ones"
         raise UserError(option("max_distinct_words", most), cause, f"Give {above[-1]:,} or more")
     return int(counts[fitting[0]])
-
-
-def sort_order(words: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
-    """Return the numbers of distinct words in the order of their bytes, int64[n].
-
-    The first 8 bytes are compared as one integer, and of words that they do not tell apart the next
-    8, and so on. Arrow's own sorting compares one pair of words after another.
-    """
-    text, offsets = ragged.from_arrow(words)
-    order = np.arange(len(words))
-    tied, groups, depth = order.copy(), np.zeros(len(words), np.int64), 0
-    while len(tied):
-        rows = order[tied]
-        keys, sizes = read_keys(text, offsets, rows, depth)
-        sorted_ = np.lexsort((sizes, keys, groups))
-        order[tied] = rows[sorted_]
-        keys, sizes, groups = keys[sorted_], sizes[sorted_], groups[sorted_]
-        begins = np.ones(len(tied), np.bool_)
-        begins[1:] = (keys[1:] != keys[:-1]) | (groups[1:] != groups[:-1])
-        begins[1:] |= sizes[1:] != sizes[:-1]
-        groups = np.cumsum(begins)
-        is_tied = np.bincount(groups)[groups] > 1
-        tied, groups, depth = tied[is_tied], groups[is_tied], depth + _KEY_BYTES
-    return order
-
-
-@njit
-def read_keys(
-    text: np.ndarray, offsets: np.ndarray, rows: np.ndarray, depth: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return 8 bytes of each word as integers that sort like them.
-
-    Args:
-        text: uint8[bytes].
-        offsets: integers[words + 1] into text.
-        rows: int64[n], the numbers of words.
-        depth: number of the first byte.
-
-    Returns:
-        keys: uint64[n]; bytes that a word does not have are zeros.
-        sizes: uint8[n], how many bytes it has, up to 8.
-    """
-    keys, sizes = np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.uint8)
-    for number in range(len(rows)):
-        begin, end = offsets[rows[number]] + depth, offsets[rows[number] + 1]
-        key = np.uint64(0)
-        for place in range(begin, min(end, begin + _KEY_BYTES)):
-            key |= np.uint64(text[place]) << np.uint64(56 - 8 * (place - begin))
-        keys[number] = key
-        sizes[number] = max(0, min(end - begin, _KEY_BYTES))
-    return keys, sizes
 
 
 _CODES = 0x110000

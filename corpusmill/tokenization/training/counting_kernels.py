@@ -147,51 +147,6 @@ def begin_with_spaces(text: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray
 
 
 @njit
-def cut_units(
-    longest: int,
-    text: np.ndarray,
-    offsets: np.ndarray,
-    progress: Progress,
-    left: np.ndarray,
-    spans: np.ndarray,
-) -> Progress:
-    """Cut sentences before each space; longer units are left.
-
-    Args:
-        longest: most bytes of a unit that is written.
-        text: uint8[bytes].
-        offsets: integers[sentences + 1] into text.
-        progress: how far the kernel has come.
-        left: int64[bytes // longest + 1, 2], written: the units that are left.
-        spans: uint64[n, 3], written: the units.
-
-    Example:
-        "a  bc" is the units "a", " " and " bc".
-    """
-    first, place, others, _ = progress
-    written = 0
-    for sentence in range(first, len(offsets) - 1):
-        stop = np.int64(offsets[sentence + 1])
-        if place < 0:
-            place = offsets[sentence]
-        while place < stop:
-            if written == len(spans):
-                return Progress(sentence, place, others, written)
-            end = place + 1
-            while end < stop and text[end] != _SPACE:
-                end += 1
-            if end - place > longest:
-                left[others, 0], left[others, 1] = place, end
-                others += 1
-            else:
-                put_span(spans, written, text, place, end - place)
-                written += 1
-            place = end
-        place = -1
-    return Progress(len(offsets) - 1, -1, others, written)
-
-
-@njit
 def take_character(
     alphabet: Alphabet, code: int, words: Words, begin: int, end: int, written: int
 ) -> tuple[int, int, int]:

@@ -36,7 +36,7 @@ from corpusmill.tokenization.compiled.wordpiece import (
 from corpusmill.tokenization.training import counting_kernels as kernels
 from corpusmill.tokenization.training.counting_kernels import UNKNOWN, Alphabet
 from corpusmill.tokenization.training.parts import NormalizerName, make_normalizer
-from corpusmill.tokenization.training.word_table import WORDS_AT_ONCE, WordTable
+from corpusmill.tokenization.training.word_table import WORDS_AT_ONCE, WordTable, list_spans
 
 # Below the first lie nearly all scripts that are written with spaces, below the second all but the
 # rarest ideographs.
@@ -189,32 +189,26 @@ class WordCounter(ABC):
         return pa.array(map(normalize, sentences.to_pylist()), pa.large_string())
 
     def _run(
-        self,
-        cut: Callable[..., kernels.Progress],
-        table: WordTable,
-        words: kernels.Words,
-        sentences: int,
-        most_left: int,
-    ) -> tuple[npt.NDArray[np.int64], int]:
-        """Run a kernel to the end of the sentences, and add its words to a table.
+        self, cut: Callable[..., kernels.Progress], words: kernels.Words, sentences: int, most: int
+    ) -> npt.NDArray[np.int64]:
+        """Count the words that a kernel cuts, as many at a time as there is room for.
 
         Args:
-            cut: the kernel, which takes its progress and the array of stretches that are left.
-            table: where the words are added.
-            words: where the kernel writes them.
+            cut: the kernel, to which the progress and the stretches that are left are given.
+            words: where it writes words, or where their text is and it writes their places.
             sentences: the number of sentences.
-            most_left: the most stretches that it leaves.
+            most: most stretches that may be left.
 
         Returns:
-            The stretches that are left, int64[n, 2], and the number of words.
+            int64[left, 2], the stretches of text that are left.
         """
-        left = np.empty((most_left, 2), np.int64)
-        progress, counted = kernels.Progress(0, -1, 0, 0), 0
+        left = np.empty((most, 2), np.int64)
+        progress = kernels.Progress(0, -1, 0, 0)
         while progress.sentence < sentences:
             progress = kernels.Progress(*cut(progress, left))
-            table.add(words.text, words.spans[: progress.written])
-            counted += progress.written
-        return left[: progress.left], counted
+            self.table.add(words.text, words.spans[: progress.written])
+            self.counted += progress.written
+        return left[: progress.left]
 
     def _add_words(self, words: Sequence[str], counts: Sequence[int] | None = None) -> None:
         """Add words that the library has cut."""
@@ -247,8 +241,7 @@ class ByteLevelCounter(WordCounter):
             return kernels.cut_pieces(self._rules, text, offsets, progress, left, self._spans)
 
         words, sentences = kernels.Words(text, self._spans), len(offsets) - 1
-        left, counted = self._run(cut, self.table, words, sentences, sentences)
-        self.counted += counted
+        left = self._run(cut, words, sentences, sentences)
         if learn_classes(self._rules.classes, text, left):  # then nothing is left
             self._count_pieces(*_join_stretches(text, left))
 
@@ -309,9 +302,7 @@ class BertCounter(WordCounter):
             return kernels.cut_bert_words(self._alphabet, text, offsets, progress, left, words)
 
         most_left = int(offsets[-1] - offsets[0]) // 2 + 1
-        left, counted = self._run(cut, self.table, words, sentences, most_left)
-        self.counted += counted
-        return left
+        return self._run(cut, words, sentences, most_left)
 
 
 class UnitCounter(WordCounter):
@@ -335,13 +326,17 @@ class UnitCounter(WordCounter):
         return _has_filled(self._units) or super().is_full
 
     def _count(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
-        def cut(progress: kernels.Progress, left: np.ndarray) -> Any:
-            return kernels.cut_units(_LONGEST_UNIT, text, offsets, progress, left, self._spans)
-
-        words, most_left = kernels.Words(text, self._spans), len(text) // _LONGEST_UNIT + 1
-        left, _ = self._run(cut, self._units, words, len(offsets) - 1, most_left)
-        for start, stop in left.tolist():
-            self._add_words(self._cut(str(text[start:stop].data, "utf-8")))
+        text, offsets = text[offsets[0] : offsets[-1]], offsets - offsets[0]
+        begins = np.append(text == ord(" "), True)  # a unit begins at each space, and
+        begins[offsets] = True  # with each sentence
+        cuts = np.flatnonzero(begins)
+        is_long = np.diff(cuts) > _LONGEST_UNIT
+        for first in range(0, len(is_long), WORDS_AT_ONCE):
+            spans = list_spans(text, cuts[first : first + WORDS_AT_ONCE + 1])
+            short = ~is_long[first : first + WORDS_AT_ONCE]
+            self._units.add(text, spans if short.all() else spans[short])
+        for unit in np.flatnonzero(is_long).tolist():
+            self._add_words(self._cut(str(text[cuts[unit] : cuts[unit + 1]].data, "utf-8")))
 
     def finish(self) -> None:
         """Cut the units into words."""

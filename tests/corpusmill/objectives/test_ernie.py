@@ -15,7 +15,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
-from corpusmill.objectives.ernie import mask_sequences
+from corpusmill.objectives.ernie import ErnieMasker
 from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.objectives.masking.words import count_words, label_words
 from tests.conftest import CHECKOUT
@@ -82,9 +82,8 @@ def test_static_masks_are_the_kernels(corpus: Corpus, share: float, repeat: int)
     seg_labels, _ = ragged.from_arrow(plain.column("seg_labels"))
     owners, indices = (plain.column(name).to_numpy() for name in ("document", "index"))
     keys = row_keys(np.uint64(1), owners, repeat, indices)
-    masked, positions, labels, ends = mask_sequences(
-        ids, seg_labels, offsets, keys, share, SPECIAL.mask_id or 0, VOCAB_SIZE
-    )
+    masked, masker = ids.copy(), ErnieMasker(share, SPECIAL.mask_id or 0, VOCAB_SIZE)
+    positions, labels, ends = masker.mask(masked, seg_labels, offsets, keys)
     assert ragged.from_arrow(static.column("input_ids"))[0].tolist() == masked.tolist()
     places, place_ends = ragged.from_arrow(static.column("masked_lm_positions"))
     assert places.tolist() == positions.tolist()

@@ -17,7 +17,6 @@ from corpusmill.tokenization.training.counted_words import (
     choose_words,
     find_characters,
     keep_alphabet,
-    sort_order,
 )
 from corpusmill.tokenization.training.word_counters import ByteLevelCounter
 from corpusmill.tokenization.training.word_table import WordTable
@@ -40,8 +39,10 @@ def keep_most_frequent(words: CountedWords, limits: WordLimits) -> CountedWords:
 
 @given(words_with_zeros)
 def test_words_are_sorted_by_their_bytes(words: list[bytes]) -> None:
-    order = sort_order(pa.array(words, pa.large_binary()))
-    assert [words[place] for place in order] == sorted(words)
+    counts = np.array([len(word) for word in words], np.int64)
+    ordered = CountedWords(pa.array(words, pa.large_binary()), counts).in_order()
+    assert ordered.words.to_pylist() == sorted(words)
+    assert ordered.counts.tolist() == [len(word) for word in sorted(words)]
 
 
 @pytest.mark.parametrize("is_small", [False, True])
