@@ -27,13 +27,12 @@ from pipeline.folders.standing import (
     Standing,
     UnfinishedRun,
     describe_process,
-    digest,
     hold_folder,
     read_unfinished,
 )
 from pipeline.runners.engine import Submitted
 from pipeline.runners.failures import JobFailedError
-from transforms.commit.pointer import tidy
+from transforms.commit.pointer import digest, tidy
 from transforms.recovery import FAILED, Run, Workplace, begin_run, end_run, read_run
 from transforms.storage.checksums import DamagedFileError, seal, unseal
 from transforms.storage.file_systems import join_path

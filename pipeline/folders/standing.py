@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
-from hashlib import sha256
 
 import psutil
 
@@ -25,7 +24,7 @@ from corpusmill.dataset.ownership import OwnFiles, OwnFolder
 from corpusmill.dataset.shards import RUN
 from corpusmill.errors import UserError, option
 from corpusmill.location import Location, refuse_special
-from transforms.commit.pointer import finish
+from transforms.commit.pointer import digest, finish
 from transforms.recovery import Run, count_finished, read_run
 
 _IN_DATA_SET = re.compile(rf"{VERSION_FOLDER}(/|\Z)")
@@ -236,11 +235,6 @@ def look(output: Location, temp_location: Location | None) -> Standing:
     return Standing(
         output, temp_location, digest(content), manifest, own, unfinished, foreign, max(versions)
     )
-
-
-def digest(content: bytes | None) -> str:
-    """Return the SHA-256 of a manifest; empty if there is none."""
-    return sha256(content).hexdigest() if content is not None else ""
 
 
 _DOES = {BUILD: "builds the data set", APPEND: "adds to the data set", EDIT: "removes documents"}

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.console import Console
@@ -36,8 +35,7 @@ from corpusmill.knobs import knob
 from corpusmill.location import scheme_of
 from transforms.corpus.listed import open_listed
 from transforms.elements import PlannedRange, cut_ranges
-from transforms.storage.file_systems import join_path
-from transforms.storage.files import create_file, find_files, locate, locate_any, map_ahead
+from transforms.storage.files import find_files, locate, locate_any, map_ahead, scratch_folder
 from transforms.storage.objects import is_object_path
 from transforms.storage.store import ListedFile
 
@@ -292,15 +290,14 @@ def _name(parts: Sequence[str]) -> str:
 
 
 def _fetch_wikitext(name: str, temp_folder: str) -> InputFile:
-    if scheme_of(temp_folder) is None:
-        path = fetch_wikitext(name, Path(temp_folder) / name)
-        return InputFile(str(path), path.stat().st_size, name)
-    with TemporaryDirectory(prefix="corpusmill-") as folder:
-        path = fetch_wikitext(name, Path(folder))
-        copy = join_path(temp_folder, path.name)
-        with path.open("rb") as source, create_file(copy) as target:
+    with scratch_folder(temp_folder) as folder:
+        text = fetch_wikitext(name, Path(folder) / name)
+        if folder == temp_folder:
+            return InputFile(str(text), text.stat().st_size, name)
+        copy = locate(temp_folder) / text.name
+        with text.open("rb") as source, copy.create() as target:
             shutil.copyfileobj(source, target, 2**20)
-        return InputFile(copy, path.stat().st_size, name)
+        return InputFile(copy.url, text.stat().st_size, name)
 
 
 # Of an object in a store, to look at it: compressed text of as much as is judged.

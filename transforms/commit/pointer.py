@@ -51,12 +51,16 @@ def commit(place: Workplace, committed: Committed) -> None:
         raise UserError(str(error.filename), cause, cure) from None
     current, run = output.read_any(MANIFEST), read_run(place.folder)
     if current != content:
-        base = sha256(current).hexdigest() if current is not None else ""
-        is_ours = run is not None and run.base == base
+        is_ours = run is not None and run.base == digest(current)
         if not (is_ours and (output / MANIFEST).exchange(content, current, place.scratch)):
             raise overtaken(place)
     copies = {**committed.copies, SUCCESS: b""}
     copy_beside(output, place.version, copies, place.scratch)
+
+
+def digest(manifest: bytes | None) -> str:
+    """Return the SHA-256 of a manifest; empty if there is none."""
+    return sha256(manifest).hexdigest() if manifest is not None else ""
 
 
 def overtaken(place: Workplace) -> UserError:
