@@ -115,30 +115,16 @@ def read_tokens(
     while first < len(lengths):
         start = int(ends[first] - lengths[first])
         stop = max(first + 1, int(np.searchsorted(ends, start + READ_TOKENS, side="right")))
-        values = read_array(source, int(ends[stop - 1]) - start, dtype)
+        size = np.dtype(dtype).itemsize * (int(ends[stop - 1]) - start)
+        content = source.read(size)
+        if len(content) != size:
+            raise ValueError("it ends too early")
+        values = np.frombuffer(content, dtype)
         if len(values) and values.max() > np.iinfo(column.dtype).max:
             raise ValueError(f"a token id is larger than {column.dtype} holds")
         offsets = np.concatenate([[0], ends[first:stop] - start])
         yield ragged.to_batch([ragged.to_arrow(values.astype(column.dtype), offsets)], schema)
         first = stop
-
-
-def read_array(source: BinaryIO, count: int, dtype: str) -> npt.NDArray[np.integer]:
-    """Read the next `count` numbers of a file.
-
-    Args:
-        source: at the first of them.
-        count: how many numbers.
-        dtype: NumPy name of their type, with its byte order.
-
-    Raises:
-        ValueError: the file ends too early.
-    """
-    size = count * np.dtype(dtype).itemsize
-    content = source.read(size)
-    if len(content) != size:
-        raise ValueError("it ends too early")
-    return np.frombuffer(content, dtype)
 
 
 def check_end(source: BinaryIO, suffix: str) -> None:
@@ -187,24 +173,16 @@ class MegatronFormat(TokenFileFormat):
     ) -> Iterator[pa.RecordBatch]:
         """Read the documents, and check every byte of the index."""
         tokens, index = sources
-        code, dtype = _token_type(columns[0])
-        rows = _read_header(index, code)
-        size, pointer = np.dtype(dtype).itemsize, 0
+        dtype, content = _token_type(columns[0])[1], index.read()
+        rows = _HEADER.unpack(content[: _HEADER.size].ljust(_HEADER.size, b"\0"))[3]
+        held = max(0, len(content) - _HEADER.size) // np.dtype("<i4").itemsize
+        lengths = np.frombuffer(content, "<i4", min(rows, held), min(_HEADER.size, len(content)))
+        # All else follows from the lengths.
+        if content != _encode_index(lengths, columns[0]):
+            raise ValueError("its .idx is not the index of Megatron-LM for its sequences")
         for begin in range(0, rows, batch_rows):
-            count = min(batch_rows, rows - begin)
-            lengths = _read_index(index, 4 * begin, count, "<i4").astype(np.int64)
-            pointers = _read_index(index, 4 * rows + 8 * begin, count, "<i8")
-            documents = _read_index(index, 12 * rows + 8 * begin, count, "<i8")
-            ends = pointer + size * np.cumsum(lengths)
-            if (pointers != ends - size * lengths).any():
-                raise ValueError("a pointer of its index is not the sum of the lengths before it")
-            if (documents != np.arange(begin, begin + count)).any():
-                raise ValueError("a document of its index is not one sequence")
-            pointer = int(ends[-1])
-            yield from read_tokens(tokens, lengths, dtype, columns[0], longest)
-        if _read_index(index, 20 * rows, 1, "<i8")[0] != rows:
-            raise ValueError("its index does not end with the number of its sequences")
-        check_end(index, ".idx")
+            own = lengths[begin : begin + batch_rows].astype(np.int64)
+            yield from read_tokens(tokens, own, dtype, columns[0], longest)
         check_end(tokens, ".bin")
 
     def companion_files(self, contents: DataSetContents) -> dict[str, bytes]:
@@ -242,44 +220,32 @@ class MegatronFormat(TokenFileFormat):
 class _MegatronWriter:
     def __init__(self, sinks: Sinks, columns: Columns) -> None:
         self._tokens, self._index = sinks
-        self._column, (self._code, self._dtype) = columns[0].name, _token_type(columns[0])
+        self._column, self._dtype = columns[0], _token_type(columns[0])[1]
         self._lengths = [np.zeros(0, "<i4")]
 
     def write(self, rows: pa.RecordBatch) -> None:
         # Only a row's length is kept, 4 bytes.
-        lengths = write_tokens(self._tokens, rows.column(self._column), self._dtype)
+        lengths = write_tokens(self._tokens, rows.column(self._column.name), self._dtype)
         self._lengths.append(lengths.astype("<i4"))
 
     def close(self) -> None:
-        lengths = np.concatenate(self._lengths)
-        rows = len(lengths)
-        pointers = np.zeros(rows, "<i8")
-        np.cumsum(lengths[:-1], out=pointers[1:])
-        pointers *= np.dtype(self._dtype).itemsize
-        self._index.write(_HEADER.pack(_MAGIC, _VERSION, self._code, rows, rows + 1))
-        for numbers in (lengths, pointers, np.arange(rows + 1, dtype="<i8")):
-            self._index.write(numbers.tobytes())
+        self._index.write(_encode_index(np.concatenate(self._lengths), self._column))
 
 
-def _read_index(index: BinaryIO, place: int, count: int, dtype: str) -> npt.NDArray[np.integer]:
-    """Read numbers from a place after the header."""
-    index.seek(_HEADER.size + place)
-    return read_array(index, count, dtype)
+def _encode_index(lengths: npt.NDArray[np.int32], column: Column) -> bytes:
+    """Return the index of documents.
 
-
-def _read_header(index: BinaryIO, code: int) -> int:
-    """Return the number of sequences."""
-    content = index.read(_HEADER.size)
-    if len(content) < _HEADER.size:
-        raise ValueError("its .idx is too short for a header")
-    magic, version, actual_code, rows, documents = _HEADER.unpack(content)
-    if (magic, version) != (_MAGIC, _VERSION):
-        raise ValueError("its .idx is not an index of Megatron-LM, version 1")
-    if actual_code != code:
-        raise ValueError(f"its .idx says that tokens have the type {actual_code}, not {code}")
-    if documents != rows + 1:
-        raise ValueError(f"its .idx has {documents - 1:,} documents for {rows:,} sequences")
-    return int(rows)
+    Args:
+        lengths: int32[documents], their tokens.
+        column: input_ids.
+    """
+    code, dtype = _token_type(column)
+    pointers = np.zeros(len(lengths), "<i8")
+    np.cumsum(lengths[:-1], out=pointers[1:])
+    pointers *= np.dtype(dtype).itemsize
+    header = _HEADER.pack(_MAGIC, _VERSION, code, len(lengths), len(lengths) + 1)
+    documents = np.arange(len(lengths) + 1, dtype="<i8")
+    return header + lengths.tobytes() + pointers.tobytes() + documents.tobytes()
 
 
 _TOKEN, _LENGTH = "<u2", "<i4"

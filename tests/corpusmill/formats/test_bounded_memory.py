@@ -60,7 +60,7 @@ def ernie_text() -> bytes:
 def megatron_index() -> bytes:
     header = b"MMIDIDX\0\0" + (1).to_bytes(8, "little") + b"\x08"
     counts = (1).to_bytes(8, "little") + (2).to_bytes(8, "little")
-    return header + counts + (2**31 - 1).to_bytes(4, "little") + bytes(8 + 16)
+    return header + counts + (2**31 - 1).to_bytes(4, "little") + bytes(16) + b"\1" + bytes(7)
 
 
 ERNIE = (
