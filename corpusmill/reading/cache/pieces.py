@@ -18,10 +18,10 @@ An unpacked piece is compared when it is first mapped:
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -150,7 +150,7 @@ class Piece(NamedTuple):
         return self.shard.tokens * self.rows // max(1, self.shard.rows)
 
 
-class Pieces(Sequence[Piece]):
+class Pieces:
     """The pieces of shards, in order. Each is made when it is asked for: there may be millions.
 
     Args:
@@ -169,19 +169,16 @@ class Pieces(Sequence[Piece]):
     def __len__(self) -> int:
         return int(self._firsts[-1])
 
-    @overload
-    def __getitem__(self, number: int) -> Piece: ...
-    @overload
-    def __getitem__(self, number: slice) -> tuple[Piece, ...]: ...
-    def __getitem__(self, number: int | slice) -> Piece | tuple[Piece, ...]:
-        if isinstance(number, slice):
-            return tuple(map(self.__getitem__, range(len(self))[number]))
+    def __getitem__(self, number: int) -> Piece:
         number = range(len(self))[number]
         place = int(np.searchsorted(self._firsts, number, "right")) - 1
         shard, rows = self._shards[place], int(self._rows[place])
         begin = rows * (number - int(self._firsts[place]))
         is_tiny = rows >= shard.rows and shard.tokens <= self._tiny_tokens
         return Piece(shard, begin, min(begin + rows, shard.rows), is_tiny)
+
+    def __iter__(self) -> Iterator[Piece]:
+        return map(self.__getitem__, range(len(self)))
 
     @property
     def starts(self) -> npt.NDArray[np.int64]:

@@ -38,6 +38,7 @@ from corpusmill.location import Location
 from corpusmill.reading.cache.pieces import (
     CHECKSUMS,
     Piece,
+    Pieces,
     cut_shards,
     describe_files,
     note_comparison,
@@ -238,7 +239,7 @@ class ShardCache:
         self,
         folder: Location,
         manifest: Manifest,
-        pieces: Sequence[Piece],
+        pieces: Pieces | Sequence[Piece],
         cache_folder: Path,
         cache_bytes: int | None = None,
         leftovers: Leftovers | None = None,
@@ -247,7 +248,7 @@ class ShardCache:
         self._cache_folder, self._cache_bytes = cache_folder, cache_bytes
         self._leftovers = leftovers or Leftovers(cache_folder)
         self._columns = manifest.columns
-        self._expected = describe_checks(manifest, [piece.shard for piece in pieces[:1]])
+        self._expected = describe_checks(manifest, pieces[0].shard if pieces else None)
         self._mapped: OrderedDict[int, dict[str, Values]] = OrderedDict()
         self._pressure = Pressure()
         self._sizes: dict[str, int] = {}

@@ -358,16 +358,19 @@ def read_piece(
         raise ValueError(f"it has {rows:,} rows and {tokens:,} tokens, not {expected}")
 
 
-def describe_checks(manifest: Manifest, shards: Sequence[Shard]) -> str:
-    """Describe all that the rows of shards are compared with when they are unpacked."""
+def describe_checks(manifest: Manifest, shard: Shard | None) -> str:
+    """Describe all that the rows of shards are compared with when they are unpacked.
+
+    Args:
+        manifest: of the data set.
+        shard: one of them, which are all of one split; None if there are none.
+    """
     columns = [
         [column.name, column.dtype, column.width, column.pad, column.role, column.smallest,
          column.largest]
         for column in manifest.columns
     ]  # fmt: skip
-    splits = manifest.splits.values()
-    # All shards are of one split, and there may be 100,000.
-    longest = [split.longest for split in splits if shards and shards[0] in split.shards]
+    longest = [split.longest for split in manifest.splits.values() if shard in split.shards]
     return json.dumps([columns, manifest.tokenizer.vocab_size, longest, manifest.output.format])
 
 
