@@ -135,18 +135,6 @@ class SentenceObjective(Objective):
     token_dtype: str
 
     @property
-    def segments(self) -> Segments:
-        """What a row is made of."""
-        segments: Segments = self.options.segments
-        return segments
-
-    @property
-    def pairs(self) -> Pairs:
-        """Whose rule makes the pairs."""
-        pairs: Pairs = self.options.pairs
-        return pairs
-
-    @property
     def repeats(self) -> int:
         """How many times each document is built."""
         return int(self.options.duplicates)
@@ -167,14 +155,14 @@ class SentenceObjective(Objective):
     def make_unmasked(self, documents: pa.RecordBatch, repeat: Repeat) -> UnmaskedRows:
         """Make rows; the arguments are those of `build`."""
         index, token_ids = unpack_documents(documents)
-        if self.segments not in _PAIRED:
+        if self.options.segments not in _PAIRED:
             return self._make_pieces(index, token_ids)
         options = self.options
         rule = pairing.PairRule(
             options.max_seq_length - NUM_SPECIAL,
             options.short_seq_prob,
-            is_google=self.pairs == "google",
-            is_ordered=self.segments == "sentence-order",
+            is_google=self.options.pairs == "google",
+            is_ordered=self.options.segments == "sentence-order",
         )
         random, candidates = (index, token_ids), np.zeros((len(index.ids), 2), np.int64)
         if rule.is_google or not rule.is_ordered:
@@ -191,16 +179,16 @@ class SentenceObjective(Objective):
         Every sentence of a document is in one pair of a pass, and so what a document has more
         tokens than its pairs was cut off. Whole sentences are divided rather than cut off.
         """
-        if self.segments == "packed":
+        if self.options.segments == "packed":
             lengths = np.diff(ragged.from_arrow(examples.column("input_ids"))[1])
             kept = int((lengths - combined_rows.NUM_SPECIAL).sum())
             return {"trimmed_tokens": 0, "kept_tokens": kept}
-        if self.segments not in _PAIRED:
+        if self.options.segments not in _PAIRED:
             return {"trimmed_tokens": 0}
         sentences = measure_sentences(documents)
         _, offsets = ragged.from_arrow(examples.column("input_ids"))
         tokens, random_tokens = np.diff(offsets).astype(np.int64) - NUM_SPECIAL, 0
-        if self.segments == "next-sentence":
+        if self.options.segments == "next-sentence":
             is_random = examples.column(NEXT_SENTENCE_LABEL.name).to_numpy() == 1
             first_lengths = examples.column(FIRST_LENGTH.name).to_numpy()
             random_tokens = int((tokens - first_lengths)[is_random].sum())
@@ -228,7 +216,7 @@ class SentenceObjective(Objective):
         owners = documents.ids[pairs[:, pairing.DOCUMENT]]
         indices = pairs[:, pairing.INDEX].astype(np.uint32)
         further = [pairs[:, pairing.FIRST_LENGTH], pairs[:, pairing.LABEL]]
-        if _counted_columns(self.segments, self.pairs):
+        if _counted_columns(self.options.segments, self.options.pairs):
             further.append(pairs[:, pairing.SECOND_LENGTH] * pairs[:, pairing.SECOND_SOURCE])
         return UnmaskedRows(owners, indices, rows, offsets, further, spans)
 
@@ -246,9 +234,9 @@ class SentenceObjective(Objective):
         owners = documents.ids[places]
         indices = pieces[:, combined_rows.INDEX].astype(np.uint32)
         further: tuple[np.ndarray | pa.Array, ...] = ()
-        if self.segments == "packed":
+        if self.options.segments == "packed":
             further = (mark_pieces(offsets),)
-        elif self.segments == "full-sentences":
+        elif self.options.segments == "full-sentences":
             ones = np.ones(len(pieces), np.uint16)
             further = (ragged.to_arrow(lengths, ends), ones, ones)
         return UnmaskedRows(owners, indices, rows, offsets, further, spans)
@@ -417,7 +405,7 @@ class Bert(SentenceObjective):
     @property
     def pool_tokens(self) -> int:
         """The option of this name, for pairs with random documents."""
-        is_random = self.segments == "next-sentence" or self.pairs == "google"
+        is_random = self.options.segments == "next-sentence" or self.options.pairs == "google"
         return self.options.pool_tokens if is_random else 0
 
     @property
@@ -432,7 +420,7 @@ class Bert(SentenceObjective):
         rule = MaskingRule(
             options.masked_lm_prob,
             options.prediction_places,
-            COUNTED if self.segments == "packed" else options.num_special,
+            COUNTED if self.options.segments == "packed" else options.num_special,
             self.special.mask_id or 0,
             joins_segments=options.pairs == "google",
             draws_each=options.draw_each_token,
@@ -452,14 +440,14 @@ class Bert(SentenceObjective):
     def columns(self) -> tuple[Column, ...]:
         """The columns of the data set."""
         length, pad_id = self.options.max_seq_length, self.special.pad_id or 0
-        label = _LABELS.get((self.segments, self.pairs))
+        label = _LABELS.get((self.options.segments, self.options.pairs))
         pair = "[CLS] first segment [SEP] second segment [SEP]"
         meaning = "[CLS] sentences [SEP]" if label is None else pair
         meaning += ", masked" if self.masked_lm.static else ""
         further: tuple[Column, ...] = () if label is None else (segment_column(length), label)
-        if self.segments == "packed":
+        if self.options.segments == "packed":
             meaning = meaning.replace("sentences", "document", 1) + ", one piece after another"
-            further = further_columns(self.segments, self.pairs, length)
+            further = further_columns(self.options.segments, self.options.pairs, length)
         return (
             token_column(self.token_dtype, meaning, length, pad_id),
             *further,
@@ -470,7 +458,7 @@ class Bert(SentenceObjective):
     @property
     def word_starts(self) -> tuple[Column, ...]:
         """The column that ALBERT's program writes, whose trainer masks words by it."""
-        is_albert = self.segments == "sentence-order" and self.pairs == "google"
+        is_albert = self.options.segments == "sentence-order" and self.options.pairs == "google"
         meaning = "1 for the first token of a word and for special tokens, 0 for a later token"
         length, role = self.options.max_seq_length, Role.WORD_STARTS
         column = Column("token_boundary", "int8", meaning, length, role=role, largest=1)
@@ -484,14 +472,14 @@ class Bert(SentenceObjective):
         if self.words and segments in _COMBINED:
             # The marks are still needed when rows are masked.
             input_ids = replace(input_ids, dtype=marked_dtype(self.vocab_size).name)
-        further = further_columns(segments, self.pairs, length)
+        further = further_columns(segments, self.options.pairs, length)
         return (input_ids, *further, *self.word_starts, *self.masked_lm.columns, SPANS)
 
     def build(self, documents: pa.RecordBatch, repeat: Repeat) -> pa.RecordBatch:
         """Build rows, masked unless they are to be combined by `pack` first."""
         rows = self.make_unmasked(documents, repeat)
         starts: list[pa.Array] = []
-        if self.segments in _COMBINED:
+        if self.options.segments in _COMBINED:
             input_ids = rows.token_ids
             masked = [
                 combined_rows.empty_lists(column.dtype, len(rows.indices))
@@ -510,9 +498,9 @@ class Bert(SentenceObjective):
     def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Combine documents' rows into full ones and mask these, if they are to be combined."""
         length = self.options.max_seq_length
-        if self.segments == "full-sentences":
+        if self.options.segments == "full-sentences":
             combined = combined_rows.join_documents(rows, length, self.border_ids)
-        elif self.segments == "packed":
+        elif self.options.segments == "packed":
             combined = pack_pieces_closely(rows, length)
         else:
             return rows

@@ -1,5 +1,6 @@
 """Tokenizers trained with sentences that are in memory."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -16,6 +17,12 @@ def count_text(
     for batch in batches:
         counter.add(pa.array(batch, pa.large_string()))
     return read_words(counter, limits)
+
+
+def counter_of(words: CountedWords) -> Counter[str]:
+    """Return counted words as Python objects."""
+    texts = words.words.cast(pa.large_string()).to_pylist()
+    return Counter(dict(zip(texts, words.counts.tolist(), strict=True)))
 
 
 def train(batches: Iterable[list[str]], options: TrainingOptions) -> str:

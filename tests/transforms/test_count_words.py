@@ -9,7 +9,7 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.tokenization.training.counted_words import WordLimits
 from corpusmill.tokenization.training.models import ByteLevelBpeOptions
 from tests.tools.knobs import knobs
-from tests.tools.training import count_text
+from tests.tools.training import count_text, counter_of
 from transforms.corpus.count_words import (
     WORDS,
     Counting,
@@ -70,7 +70,7 @@ def test_words_are_those_of_one_counter(
         result, tasks = count(tmp_path, range_bytes, partitions)
     assert (tasks > 1) == (range_bytes < 10**6)
     for limits, words in expected.items():
-        assert load_words(read_result(result)[1], limits).to_counter() == words.to_counter()
+        assert counter_of(load_words(read_result(result)[1], limits)) == counter_of(words)
 
 
 def test_what_is_finished_is_not_counted_again(

@@ -6,7 +6,6 @@ that training takes bounded memory. `keep_alphabet` keeps the words of the most 
 alone.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -180,11 +179,6 @@ class CountedWords(NamedTuple):
             words = self.words.slice(first, size).cast(pa.large_string())
             yield words.to_pylist(), self.counts[first : first + size]
 
-    def to_counter(self) -> Counter[str]:
-        """Return the same as Python objects."""
-        words = self.words.cast(pa.large_string()).to_pylist()
-        return Counter(dict(zip(words, self.counts.tolist(), strict=True)))
-
 
 def read_words(counter: WordCounter, limits: WordLimits) -> CountedWords:
     """Return what a counter has counted.
@@ -228,36 +222,18 @@ def choose_words(totals: WordTotals, limits: WordLimits) -> WordChoice:
     Raises:
         UserError: even of the most frequent words there are more.
     """
-    least = choose_least_count(totals.counts, totals.words, limits.words)
-    counts, sizes = (column[totals.counts >= least][::-1] for column in (totals.counts, totals[2]))
+    kept = np.cumsum(totals.words[::-1])[::-1]
+    fitting = np.flatnonzero(kept <= limits.words)
+    if not len(fitting):
+        cause = f"{kept[-1]:,} words are equally frequent, and there are no more frequent ones"
+        refused = option("max_distinct_words", limits.words)
+        raise UserError(refused, cause, f"Give {kept[-1]:,} or more")
+    counts, sizes = (column[fitting[0] :][::-1] for column in (totals.counts, totals.bytes))
     above = np.cumsum(sizes) - sizes
     border = int(np.searchsorted(above + sizes, limits.bytes, side="right"))
     if border == len(counts):
-        return WordChoice(least)
+        return WordChoice(int(totals.counts[fitting[0]]))
     return WordChoice(int(counts[border]), float((limits.bytes - above[border]) / sizes[border]))
-
-
-def choose_least_count(
-    counts: npt.NDArray[np.int64], words: npt.NDArray[np.int64], most: int
-) -> int:
-    """Return the smallest count with which at most `most` words are kept.
-
-    Words of equal count are kept together or not at all, so that nothing depends on their order.
-
-    Args:
-        counts: int64[n], the counts that occur, in ascending order.
-        words: int64[n], the number of words of each.
-        most: most words.
-
-    Raises:
-        UserError: even of the most frequent words there are more.
-    """
-    above = np.cumsum(words[::-1])[::-1]
-    fitting = np.flatnonzero(above <= most)
-    if not len(fitting):
-        cause = f"{above[-1]:,} words are equally frequent, and there are no more frequent ones"
-        raise UserError(option("max_distinct_words", most), cause, f"Give {above[-1]:,} or more")
-    return int(counts[fitting[0]])
 
 
 _CODES = 0x110000

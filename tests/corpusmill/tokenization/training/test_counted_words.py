@@ -13,7 +13,6 @@ from corpusmill.errors import UserError
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     WordLimits,
-    choose_least_count,
     choose_words,
     find_characters,
     keep_alphabet,
@@ -21,7 +20,7 @@ from corpusmill.tokenization.training.counted_words import (
 from corpusmill.tokenization.training.word_counters import ByteLevelCounter
 from corpusmill.tokenization.training.word_table import WordTable
 from tests.tools.knobs import knobs
-from tests.tools.training import count_text
+from tests.tools.training import count_text, counter_of
 
 words_with_zeros = st.lists(
     st.text(st.sampled_from("ab\x00é東"), min_size=1, max_size=20).map(str.encode), unique=True
@@ -80,11 +79,11 @@ def test_a_table_of_few_slots_grows_to_four_times_its_size_and_another_doubles(
 def test_words_of_equal_count_stay_together() -> None:
     words = counted(a=5, b=3, c=3, d=1, e=1)
     kept = [
-        keep_most_frequent(words, WordLimits(most, 100)).to_counter() for most in range(5, 0, -1)
+        counter_of(keep_most_frequent(words, WordLimits(most, 100))) for most in range(5, 0, -1)
     ]
     assert [sorted(counter) for counter in kept] == [[*"abcde"], [*"abc"], [*"abc"], ["a"], ["a"]]
     with pytest.raises(UserError, match=r"--max-distinct-words 1: 2 words are equally frequent"):
-        choose_least_count(np.array([4]), np.array([2]), 1)
+        keep_most_frequent(counted(a=4, b=4), WordLimits(1, 100))
 
 
 def test_the_bytes_of_words_are_bounded_by_a_sample_of_the_rarest() -> None:
@@ -92,12 +91,12 @@ def test_the_bytes_of_words_are_bounded_by_a_sample_of_the_rarest() -> None:
     once = {f"once{number:04}": 1 for number in range(2000)}
     words = counted(**often, **once)
     assert keep_most_frequent(words, WordLimits(10**6, 8 * 2100)) == words
-    kept = keep_most_frequent(words, WordLimits(10**6, 8 * 1100)).to_counter()
+    kept = counter_of(keep_most_frequent(words, WordLimits(10**6, 8 * 1100)))
     assert kept.items() >= often.items()
     assert 900 < len(kept) - len(often) < 1100
     backwards = counted(**dict(reversed([*often.items(), *once.items()])))
-    assert keep_most_frequent(backwards, WordLimits(10**6, 8 * 1100)).to_counter() == kept
-    twice_and_more = keep_most_frequent(words, WordLimits(10**6, 8 * 50)).to_counter()
+    assert counter_of(keep_most_frequent(backwards, WordLimits(10**6, 8 * 1100))) == kept
+    twice_and_more = counter_of(keep_most_frequent(words, WordLimits(10**6, 8 * 50)))
     assert {3, 4} >= set(twice_and_more.values())
     assert 30 < len(twice_and_more) < 70
 
@@ -110,9 +109,9 @@ def test_a_counter_is_read_as_its_words_are_chosen() -> None:
         distinct = counted(**Counter(sentences))
         is_small = distinct.text_bytes <= limits.bytes and len(distinct.counts) <= limits.words
         chosen = distinct if is_small else keep_most_frequent(distinct, limits)
-        assert words.to_counter() == chosen.to_counter()
+        assert counter_of(words) == counter_of(chosen)
 
 
 def test_characters_of_words() -> None:
     assert find_characters(counted(東b=1, aé=1)) == (["a", "東"], ["b", "é"])
-    assert keep_alphabet(counted(ab=2, ba=1, bc=2, c=1), 2).to_counter() == {"ab": 2, "ba": 1}
+    assert counter_of(keep_alphabet(counted(ab=2, ba=1, bc=2, c=1), 2)) == {"ab": 2, "ba": 1}

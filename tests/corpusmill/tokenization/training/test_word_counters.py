@@ -24,7 +24,7 @@ from corpusmill.tokenization.training.word_counters import (
 from tests.tools.knobs import knobs
 from tests.tools.plain_word_counts import count_words, split_before_words
 from tests.tools.tokenizer_samples import TEXT
-from tests.tools.training import count_text
+from tests.tools.training import count_text, counter_of
 
 ALL = 10**9
 SENTENCES = [
@@ -41,7 +41,7 @@ texts = st.lists(st.text(characters, max_size=30), max_size=4)
 def count(counter: WordCounter, sentences: list[str]) -> Counter[str]:
     words = count_text([sentences], counter, WordLimits(ALL, ALL))
     assert int(words.counts.sum()) == counter.counted
-    counted = words.to_counter()
+    counted = counter_of(words)
     if not isinstance(counter, ByteLevelCounter):
         return counted
     written = {byte: character for character, byte in byte_alphabet().items()}
