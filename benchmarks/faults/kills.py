@@ -27,8 +27,8 @@ from benchmarks.console import CONSOLE, make_parser
 from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.dataset.manifest_entries import base_name
 from corpusmill.location import locate
+from tests.tools.data_files import digests_by_version
 from tests.tools.killed_commands import find_damage
-from tests.tools.versions import digests_by_version
 
 _OF_A_RUN = re.compile(r"v\d+/(_run\.json|_temporary-)")
 # Stands for the folder in a command.

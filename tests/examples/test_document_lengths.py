@@ -10,7 +10,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from corpusmill.extending import small_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from examples.document_lengths import MeasureLengths, main
-from tests.tools.plain_corpus import encode, read_documents
+from tests.tools.corpus_files import encode, read_documents
 from transforms import TokenizeDocuments, local_pipeline, text_batch
 
 

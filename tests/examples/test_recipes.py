@@ -24,7 +24,7 @@ from corpusmill.reading.torch.dataset import TensorLoader
 from tests.conftest import CHECKOUT
 from tests.examples.conftest import Builder
 from tests.examples.recipes import PAGES, find_code, read_blocks, run_recipes
-from tests.tools.ranks import run_two_ranks
+from tests.tools.traced_batches import run_two_ranks
 
 _STATIC = BertOptions(max_seq_length=64, duplicates=2)
 _DYNAMIC = BertOptions(max_seq_length=64, duplicates=2, mask="dynamic")

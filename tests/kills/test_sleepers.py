@@ -3,19 +3,74 @@
 `make test-kills` draws two hundred pairs, and `make test-all` a few.
 """
 
+import os
 import random
+import signal
+import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 from corpusmill import synced_files
 from corpusmill.location import locate
 from pipeline.folders.standing import UnfinishedRun
+from tests.tools.forked_commands import ForkedCommand
 from tests.tools.growing import halve
-from tests.tools.jobs import Outcome, run_any
+from tests.tools.jobs import Outcome, run_any, wait_for
 from tests.tools.killed_commands import find_damage
-from tests.tools.moments import ALL_MOMENTS, Disturbance, Tree, read_tree, write_tree
-from tests.tools.sleepers import Sleeper
+from tests.tools.moments import (
+    ALL_MOMENTS,
+    Disturbance,
+    Tree,
+    listen_to_changes,
+    read_tree,
+    write_tree,
+)
+
+# Commands in processes of their own that fall asleep just before one of their changes of files.
+
+
+class Sleeper:
+    """A command that sleeps, and knows nothing of it.
+
+    Args:
+        words: the command.
+        folder: where its changes are counted.
+        moment: the number of the change before which it falls asleep, from 0.
+    """
+
+    def __init__(self, words: Sequence[str], folder: Path, moment: int) -> None:
+        self._command = ForkedCommand(words, prepare=partial(_fall_asleep, folder, moment))
+        while self._command.poll() is None and not self.is_asleep:
+            time.sleep(0.005)
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether it sleeps; False once it has ended."""
+        try:
+            return psutil.Process(self._command.pid).status() == psutil.STATUS_STOPPED
+        except psutil.NoSuchProcess:
+            return False
+
+    def wake(self) -> Outcome:
+        """Let it go on, and return how it ends."""
+        self._command.send_signal(signal.SIGCONT)
+        return wait_for(self._command)
+
+
+def _fall_asleep(folder: Path, moment: int) -> None:
+    """Let this process stop itself before a change."""
+    changes = iter(range(moment + 1))
+
+    def count() -> None:
+        if next(changes, None) == moment:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    listen_to_changes(folder, count)
+
 
 _PAIRS = 200 if ALL_MOMENTS else 8
 # A command makes so many changes of files at least.

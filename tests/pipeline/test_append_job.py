@@ -14,12 +14,12 @@ from corpusmill.errors import UserError
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.verification.check_data_set import verify
+from tests.tools.data_files import digests_by_version
 from tests.tools.growing import SHARE, Growing, check_removal, without_descriptions
 from tests.tools.jobs import TWO_WORKERS, build, run_here
 from tests.tools.knobs import SMALL_SIZES, knobs
 from tests.tools.origins import check_provenance, list_documents
 from tests.tools.table_rows import for_rows
-from tests.tools.versions import digests_by_version
 
 _PACK = ("--mode", "pack", "--max-seq-length", "64")
 # One kind of rows and files each; the stages know no objective.

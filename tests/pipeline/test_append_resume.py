@@ -1,38 +1,37 @@
 """A run that adds to a data set is stopped: the data set stays whole, and the run goes on."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import transforms.commit.commit
 import transforms.commit.contents
 import transforms.corpus.prepare
-from corpusmill.console.process import FAILURE, INTERRUPTED
+from corpusmill.console.process import FAILURE
 from corpusmill.verification.check_data_set import verify
+from tests.tools.data_files import digests_by_version
 from tests.tools.growing import Growing
-from tests.tools.stops import Stop, full_disk
-from tests.tools.versions import digests_by_version
+from tests.tools.jobs import run_here
 
 
 @pytest.fixture(scope="module")
 def undisturbed(
     first: Growing, halves: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[dict[str, str], int]:
-    """The files of an append that nothing stops, and how many files that creates."""
+) -> dict[str, str]:
+    """The files of an append that nothing stops."""
     growing = first.copy_to(tmp_path_factory.mktemp("undisturbed") / "out")
-    with pytest.MonkeyPatch.context() as patch:
-        stop = Stop(patch)
-        growing.append(halves[1])
-        return digests_by_version(growing.output), next(stop.calls)
+    growing.append(halves[1])
+    return digests_by_version(growing.output)
+
+
+def fail(*_: object) -> None:
+    raise RuntimeError("stopped")
 
 
 def stop_at_commit(
     growing: Growing, text: Path, monkeypatch: pytest.MonkeyPatch, *flags: str
 ) -> None:
-    def fail(*_: object) -> None:
-        raise RuntimeError("stopped")
-
     with monkeypatch.context() as patch:
         patch.setattr(transforms.commit.contents, "find_imbalances", fail)
         outcome = growing.append(text, flags=flags, status=FAILURE)
@@ -45,62 +44,29 @@ def assert_as_before(growing: Growing, first: Growing) -> None:
     assert verify(growing.output) == []
 
 
-@pytest.mark.parametrize(
-    ("share", "error", "status"),
-    [
-        (0.2, full_disk, FAILURE), (0.5, KeyboardInterrupt, INTERRUPTED),
-        (0.6, full_disk, FAILURE), (0.94, KeyboardInterrupt, INTERRUPTED),
-    ],
-)  # fmt: skip
-def test_an_append_stopped_at_any_moment_goes_on(
-    share: float,
-    error: Callable[[], BaseException],
-    status: int,
-    growing: Growing,
-    first: Growing,
-    halves: tuple[Path, Path],
-    undisturbed: tuple[dict[str, str], int],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    expected, files = undisturbed
-    with monkeypatch.context() as patch:
-        stop = Stop(patch)
-        stop.at, stop.error = round(files * share), error
-        growing.append(halves[1], status=status)
-    # Readers see the data set without or with all that is added.
-    rows = growing.manifest().rows
-    assert verify(growing.output) == []
-    growing.append(halves[1], flags=("--resume",))
-    assert digests_by_version(growing.output) == expected
-    assert rows in {first.manifest().rows, growing.manifest().rows}
-
-
 def test_what_is_finished_is_not_done_again(
     growing: Growing,
     halves: tuple[Path, Path],
-    undisturbed: tuple[dict[str, str], int],
+    undisturbed: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stop_at_commit(growing, halves[1], monkeypatch)
 
-    def fail(*_: object) -> None:
-        raise AssertionError("work is done again")
-
     with monkeypatch.context() as patch:
         patch.setattr(transforms.corpus.prepare._PrepareTask, "_spill", fail)
         growing.append(halves[1], flags=("--resume",))
-    assert digests_by_version(growing.output) == undisturbed[0]
+    assert digests_by_version(growing.output) == undisturbed
     # The command may be repeated until it succeeds, and does nothing after that.
     outcome = growing.append(halves[1], flags=("--resume", "--existing", "allow"))
     assert "nothing is left to do, as the text has been added" in outcome.output
-    assert digests_by_version(growing.output) == undisturbed[0]
+    assert digests_by_version(growing.output) == undisturbed
 
 
 def test_a_stopped_append_is_resumed_as_it_was_begun_or_started_over(
     growing: Growing,
     first: Growing,
     halves: tuple[Path, Path],
-    undisturbed: tuple[dict[str, str], int],
+    undisturbed: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stop_at_commit(growing, halves[1], monkeypatch)
@@ -113,15 +79,12 @@ def test_a_stopped_append_is_resumed_as_it_was_begun_or_started_over(
     growing.build(halves[1], flags=("--resume",), refused=("adds to the data set", "Add --append"))
     assert_as_before(growing, first)
     growing.append(halves[1])
-    assert digests_by_version(growing.output) == undisturbed[0]
+    assert digests_by_version(growing.output) == undisturbed
 
 
 def test_a_stopped_build_is_not_resumed_as_an_append(
     growing: Growing, first: Growing, halves: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise RuntimeError("stopped")
-
     with monkeypatch.context() as patch:
         patch.setattr(transforms.commit.contents, "find_imbalances", fail)
         growing.build(halves[1], flags=("--replace",), status=FAILURE)
@@ -130,14 +93,30 @@ def test_a_stopped_build_is_not_resumed_as_an_append(
     assert_as_before(growing, first)
 
 
-def test_work_that_is_lost_is_started_over(
-    growing: Growing,
-    halves: tuple[Path, Path],
-    undisturbed: tuple[dict[str, str], int],
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_stopped_append_is_not_overtaken_by_a_removal(
+    growing: Growing, halves: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop_at_commit(growing, halves[1], monkeypatch)
-    [folder] = growing.output.glob("v*/_temporary-*")
-    shutil.rmtree(folder)
-    growing.append(halves[1], flags=("--resume",))
-    assert digests_by_version(growing.output) == undisturbed[0]
+    removal, stopped = (
+        ("drop", growing.output, "--where", "document % 5 = 0"),
+        growing.output / "v2",
+    )
+    run_here(
+        *removal, refused=("a run was stopped that adds to the data set", "--resume", str(stopped))
+    )
+    # As the message says.
+    shutil.rmtree(stopped)
+    run_here(*removal)
+    assert verify(growing.output) == []
+    assert not [*growing.output.rglob("_run.json")]
+
+
+def test_text_is_added_after_a_removal_that_was_stopped(
+    growing: Growing, first: Growing, halves: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(transforms.commit.commit, "commit", fail)
+        run_here("drop", growing.output, "--where", "document % 5 = 0", status=FAILURE)
+    assert_as_before(growing, first)
+    growing.append(halves[1])
+    assert verify(growing.output) == []

@@ -36,7 +36,7 @@ WAYS: list[tuple[str, bool, tuple[str, ...]]] = [
     ("bert", True, ("--output-format", "avro", "--compression", "zstd")),
     ("electra", False, ("--overflow", "keep")),
     ("electra", True, ("--merge-documents",)),
-    ("ernie", False, ()),
+    ("ernie", False, ("--mask", "static", "--words", "jieba")),
     ("ernie", True, ("--mask", "dynamic", "--output-format", "ernie-text")),
     ("gpt", False, ()),
     ("gpt", False, ("--document-rule", "wikitext", "--sentence-rule", "line")),

@@ -1,7 +1,7 @@
 """The command chat as a whole: forms of input, engines, formats, readers, and a model."""
 
-import csv
 import json
+import re
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import pairwise
@@ -23,11 +23,18 @@ from tests.corpusmill.objectives.reference_chat import Piece, encode, pack_lengt
 from tests.tools import jobs
 from tests.tools.chat_data import draw_conversations, write_lines, write_tokenizer
 from tests.tools.chat_families import FAMILIES, MESSAGES, SYSTEM
+from tests.tools.containers import CONTAINERS, LAYOUTS
 from tests.tools.data_files import find_file, find_files
 from tests.tools.knobs import SMALL_SIZES, knobs
 
 CHATML = FAMILIES["chatml"]
 LENGTH = 256
+# All that a record holds reaches the text.
+_TEMPLATE = (
+    "{% if tools %}{{ '<|im_start|>' + (tools | tojson) + '<|im_end|>\n' }}{% endif %}"
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + (m | tojson) + '<|im_end|>\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
 OPTIONS = ("--max-seq-length", str(LENGTH), "--num-shards", "2", "--seed", "1")
 Record = dict[str, Any]
 
@@ -101,41 +108,39 @@ def test_any_engine_gives_the_same_bytes(
     assert jobs.digests(tmp_path / "out") == jobs.digests(built)
 
 
-def _share_gpt(record: Record) -> Record:
-    names = {"user": "human", "assistant": "gpt", "system": "system"}
-    turns = record["messages"]
-    return {"conversations": [{"from": names[t["role"]], "value": t["content"]} for t in turns]}
+def test_six_layouts_in_all_containers(tokenizer: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.jinja").write_text(_TEMPLATE)
+    conversations, shards = {}, {}
+    for container, (end, _, write) in CONTAINERS.items():
+        corpus, output = tmp_path / f"{container}.in", tmp_path / f"{container}.out"
+        corpus.mkdir()
+        for layout, records in LAYOUTS.items():
+            (corpus / f"{layout}.{end}").write_bytes(write(_number(records * 3)))
+        jobs.run_here(
+            "chat", "--input", corpus, "--tokenizer", tokenizer, "--output", output,
+            "--chat-template", tmp_path / "t.jinja", "--max-seq-length", "1024",
+            "--num-shards", "1",
+        )  # fmt: skip
+        conversations[container] = cut_rows(jobs.rows_of(output))
+        digests = jobs.digests(output)
+        shards[container] = [digests[name] for name in sorted(digests) if "/train-" in name]
+    expected = conversations["JSON lines"]
+    assert len(expected) == 3 * sum(map(len, LAYOUTS.values()))
+    assert [name for name, others in conversations.items() if others != expected] == []
+    # Rows are in the order of a hash of where each record stands: the number of its row in all
+    # tables, and the byte at which it begins in JSON.
+    tables = {name: shards[name] for name in shards if not name.startswith("JSON")}
+    assert [name for name, digests in tables.items() if digests != shards["Parquet"]] == []
+    assert shards["Parquet"]
 
 
-@pytest.mark.parametrize("form", ["share-gpt", "strings"])
-def test_forms_of_input(
-    form: str, records: list[Record], tokenizer: Path, pieces: list[Piece], tmp_path: Path
-) -> None:
-    corpus = tmp_path / f"chat.{form}"
-    match form:
-        case "share-gpt":
-            write_lines(corpus.with_suffix(".jsonl"), map(_share_gpt, records))
-        case "strings":
-            texts = ({"messages": json.dumps(record["messages"])} for record in records)
-            write_lines(corpus.with_suffix(".jsonl"), texts)
-    (path,) = tmp_path.glob("chat.*")
-    build(path, tokenizer, tmp_path / "out")
-    assert cut_rows(jobs.rows_of(tmp_path / "out")) == sorted(pieces)
-
-
-def test_alpaca_as_json_and_as_a_table(tokenizer: Path, tmp_path: Path) -> None:
-    rows = [{"instruction": f"Add {n}.", "input": "1" * (n % 2), "output": "2"} for n in range(30)]
-    write_lines(tmp_path / "a.jsonl", rows)
-    with (tmp_path / "a.csv").open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, ["instruction", "input", "output"])
-        writer.writeheader()
-        writer.writerows(rows)
-    pieces = []
-    for name in ("a.jsonl", "a.csv"):
-        build(tmp_path / name, tokenizer, tmp_path / f"{name}.out")
-        pieces.append(cut_rows(jobs.rows_of(tmp_path / f"{name}.out")))
-    assert len(pieces[0]) == 30
-    assert pieces[0] == pieces[1]
+def _number(records: list[Any]) -> list[Any]:
+    """Make the records differ."""
+    words = re.compile('"(What|Why|Add|See)')
+    return [
+        json.loads(words.sub(rf'"\1 {number}', json.dumps(record)))
+        for number, record in enumerate(records)
+    ]
 
 
 def test_records_of_a_program(records: list[Record], tokenizer: Path, tmp_path: Path) -> None:
@@ -177,15 +182,18 @@ def test_what_is_no_conversation_is_a_reject(tokenizer: Path, tmp_path: Path) ->
     assert [json.loads(line)["row"] for line in lines] == [3, 4]
 
 
-def test_a_template_that_refuses_all_conversations_fails(
+def test_what_is_learned_of_no_conversation_is_never_guessed(
     lines: Path, tokenizer: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "t.jinja").write_text("{{ raise_exception('never') }}")
     named = ("--input", lines, "--tokenizer", tokenizer, "--output", tmp_path / "out")
-    jobs.run_here(
-        "chat", *named, "--chat-template", tmp_path / "t.jinja",
-        refused=["no example was built", "template-refuses"],
-    )  # fmt: skip
+    for template, cause in (
+        ("{{ raise_exception('never') }}", "never"),
+        ("{{ messages[-1].content }}", "cannot be told"),
+    ):
+        (tmp_path / "t.jinja").write_text(template)
+        refused = ["no example was built", "template-refuses", cause]
+        jobs.run_here("chat", *named, "--chat-template", tmp_path / "t.jinja", refused=refused)
+        assert not (tmp_path / "out").exists()
 
 
 def test_the_report_names_what_was_refused_unread_and_left_open(
@@ -209,14 +217,6 @@ def test_the_report_names_what_was_refused_unread_and_left_open(
     named = ("--input", corpus, "--tokenizer", tokenizer, "--output", tmp_path / "long")
     long = ["longer than a row", "--max-seq-length"]
     jobs.run_here("chat", *named, "--max-seq-length", "4", refused=long)
-
-
-def test_what_is_learned_is_never_guessed(lines: Path, tokenizer: Path, tmp_path: Path) -> None:
-    (tmp_path / "t.jinja").write_text("{{ messages[-1].content }}")
-    named = ("--input", lines, "--tokenizer", tokenizer, "--output", tmp_path / "out")
-    refused = ["no example was built", "template-refuses", "cannot be told"]
-    jobs.run_here("chat", *named, "--chat-template", tmp_path / "t.jinja", refused=refused)
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("flags", [(), ("--text-field", "messages")])
@@ -399,18 +399,3 @@ def test_a_small_llama_learns_the_turns_of_the_assistant_alone(built: Path) -> N
     assert after[0] < before[0] - 2
     # What is not learned gives no gradient: its first tokens stay as unlikely as they were.
     assert after[1] > after[0] + 1
-
-
-def test_the_loss_does_not_depend_on_how_questions_are_predicted(built: Path) -> None:
-    """A gradient comes from places of the assistant alone."""
-    torch = import_module("torch")
-    data = DataSet(built)
-    batch = collator_for(data)(data.take(np.arange(4)))
-    ids, labels = (torch.from_numpy(batch[name]) for name in ("input_ids", "labels"))
-    logits = torch.zeros((*ids.shape, 400), requires_grad=True)
-    loss = torch.nn.functional.cross_entropy(
-        logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=-100
-    )
-    loss.backward()
-    has_gradient = (logits.grad.abs().sum(-1) > 0)[:, :-1]
-    assert torch.equal(has_gradient, labels[:, 1:] != -100)

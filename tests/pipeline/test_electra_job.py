@@ -1,28 +1,12 @@
-"""Whole jobs of ELECTRA: what they write is what the kernels build, however they are run."""
+"""Whole jobs of ELECTRA: its tokens, its documents, and what is shown of its segments."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
-from tokenizers import Tokenizer
 
-from corpusmill.corpus.batches import FileRange
-from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.text.text_documents import read_text
-from corpusmill.layout.placement import draw_keys, sort_order
-from corpusmill.objectives.electra import ElectraOptions
-from corpusmill.objectives.objective import Repeat
-from corpusmill.tokenization.encoding import encode_documents
-from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
-from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
-from tests.tools.corpus_files import as_json_lines, as_table, as_tar, as_wet, split_documents
 from tests.tools.jobs import Outcome, read_manifest_json, rows_of, run_here
-from tests.tools.table_files import arrow_file, avro, parquet
 
 
 def build(source: Path, tokenizer: Path, output: Path, *flags: str) -> Outcome:
@@ -31,32 +15,6 @@ def build(source: Path, tokenizer: Path, output: Path, *flags: str) -> Outcome:
 
 
 # What is written
-
-
-def test_the_job_writes_what_the_kernels_build(
-    sample: Path, tokenizer_path: Path, tokenizer: TokenizerFile, tmp_path: Path
-) -> None:
-    flags = ("--num-shards", "1", "--range-bytes", "9000")
-    build(sample, tokenizer_path, tmp_path / "out", *flags)
-    objective = ElectraOptions(max_seq_length=64, duplicates=2).bind(tokenizer)
-    to_ids = SentenceTokenizer(tokenizer.json, tokenizer.token_dtype)
-    rule = DocumentOptions(document_rule="blank-lines")
-    with sample.open("rb") as stream:
-        batches = [
-            encode_documents(to_ids, batch.documents).documents
-            for batch in read_text(stream, FileRange(sample.name, 0, rule))
-        ]
-    examples = pa.concat_batches(
-        [
-            objective.build(batch, Repeat(repeat, None, np.zeros(batch.num_rows, np.uint8), 1))
-            for batch in batches
-            for repeat in (0, 1)
-        ]
-    )
-    identity = [examples.column(place).to_numpy() for place in range(3)]
-    order = sort_order(draw_keys(*identity, seed=1), *identity)
-    expected = objective.finish(examples.take(pa.array(order)), padded=False)
-    assert expected.to_pylist() == rows_of(tmp_path / "out")
 
 
 @pytest.mark.parametrize("overflow", ["drop", "keep"])
@@ -74,67 +32,6 @@ def test_every_token_is_in_an_example_or_counted(
     assert written + counts["build.trimmed_tokens"] == 2 * counts["tokenize.tokens"]
     assert (counts["build.trimmed_tokens"] == 0) == (overflow == "keep")
     assert {2, 3} == set(special)
-
-
-# Formats of the input. Without chance the same documents give the same examples in every format.
-
-NO_CHANCE = ("--short-seq-prob", "0", "--single-segment-prob", "1", "--num-shards", "1")
-
-Documents = list[list[str]]
-
-
-def as_texts(documents: Documents) -> list[bytes]:
-    return ["\n".join(document).encode() for document in documents]
-
-
-FORMATS: dict[str, Callable[[Documents], bytes]] = {
-    "txt": lambda documents: b"\n\n".join(as_texts(documents)) + b"\n",
-    "jsonl": as_json_lines,
-    "parquet": lambda documents: parquet(as_texts(documents), 7),
-    "arrow": lambda documents: arrow_file(as_texts(documents), 7),
-    "avro": lambda documents: avro([text.decode() for text in as_texts(documents)], 7),
-    "csv": lambda documents: as_table(documents, "excel"),
-    "tsv": lambda documents: as_table(documents, "excel-tab"),
-    "tar": as_tar,
-    "wet": as_wet,
-}
-
-
-@pytest.fixture(scope="module")
-def documents(sample: Path) -> Documents:
-    return [[line for line in document if line.strip()] for document in split_documents(sample)][
-        :40
-    ]
-
-
-@pytest.mark.parametrize("suffix", FORMATS)
-def test_every_format_of_input(
-    suffix: str, documents: Documents, tokenizer_path: Path, tmp_path: Path,
-    tokenizer: TokenizerFile,
-) -> None:  # fmt: skip
-    source = tmp_path / f"corpus.{suffix}"
-    source.write_bytes(FORMATS[suffix](documents))
-    build(source, tokenizer_path, tmp_path / "out", *NO_CHANCE)
-    assert not verify(tmp_path / "out")
-    results = sorted(row["input_ids"] for row in rows_of(tmp_path / "out"))
-    assert results == sorted(2 * packed_plainly(documents, tokenizer))
-
-
-def packed_plainly(documents: Documents, tokenizer: TokenizerFile) -> list[list[int]]:
-    """One segment an example: sentences until there are 64 tokens, cut to 62."""
-    cls_id, sep_id = tokenizer.special.cls_id, tokenizer.special.sep_id
-    assert cls_id is not None
-    assert sep_id is not None
-    to_ids = Tokenizer.from_str(tokenizer.json)
-    rows = []
-    for document in documents:
-        waiting: list[int] = []
-        for place, sentence in enumerate(document, 1):
-            waiting += to_ids.encode(sentence, add_special_tokens=False).ids
-            if len(waiting) >= 64 or place == len(document):
-                rows.append([cls_id, *waiting[:62], sep_id])
-                waiting = []
-    return [row for row in rows if len(row) > 2]
 
 
 # Documents of a text
@@ -179,17 +76,6 @@ def test_what_separates_documents(
     assert len(rows_of(output)) == documents_read
 
 
-def test_a_tokenizer_without_sep_is_refused(
-    sample: Path, tokenizer_path: Path, tmp_path: Path
-) -> None:
-    settings = {**json.loads(tokenizer_path.read_text()), "post_processor": None}
-    text = json.dumps(settings).replace("[SEP]", "[END]")
-    (tmp_path / "tokenizer.json").write_text(text)
-    arguments = ("--input", sample, "--tokenizer", tmp_path / "tokenizer.json")
-    parts = ("it has no [SEP] token",)
-    run_here("electra", *arguments, "--output", tmp_path / "out", refused=parts)
-
-
 # Reports
 
 
@@ -218,7 +104,7 @@ def test_the_report_says_which_share_of_the_text_is_covered(
 def test_decoded_examples_have_one_segment_or_two(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    build(sample, tokenizer_path, tmp_path / "out", *NO_CHANCE)
+    build(sample, tokenizer_path, tmp_path / "out", "--single-segment-prob", "1")
     one = run_here("inspect", tmp_path / "out", "--examples", "50").output
     assert "  A  " in one
     assert "  B  " not in one
@@ -227,15 +113,3 @@ def test_decoded_examples_have_one_segment_or_two(
     assert shown.count("  A  ") == 50
     assert 0 < shown.count("  B  ") < 50
     assert "[SEP]" not in shown
-
-
-def test_a_padded_data_set_verifies(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
-    build(sample, tokenizer_path, tmp_path / "out", "--padding", "max_length")
-    assert not verify(tmp_path / "out")
-    build(sample, tokenizer_path, tmp_path / "plain")
-    for name in ("splits", "counts"):
-        padded, plain = (read_manifest_json(tmp_path / entry)[name] for entry in ("out", "plain"))
-        if name == "splits":
-            padded, plain = padded["train"]["distributions"], plain["train"]["distributions"]
-        assert padded == plain
-    assert {len(row["token_type_ids"]) for row in rows_of(tmp_path / "out")} == {64}

@@ -5,13 +5,15 @@
 
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.scale import extreme_corpora as corpora
-from tests.tools.data_files import find_files
-from tests.tools.jobs import assert_same_bytes, build, read_manifest_json
+from pipeline.runners.prism import find_program
+from tests.tools.jobs import assert_same_bytes, build, digests, read_manifest_json
+from transforms.task_sizes import TaskSizes
 
+SHARDS = ("--num-shards", "400")
+LOOPBACK = "--environment_type=LOOPBACK"
 ONE = ("--duplicates", "1")
 
 
@@ -38,14 +40,6 @@ def test_five_hundred_files(sample: Path, tokenizer_path: Path, tmp_path: Path) 
     manifest = read_manifest_json(output)
     assert len(manifest["corpus"]["files"]) == 500
     assert manifest["counts"]["read.bytes"] == sample.stat().st_size
-
-
-def test_two_hundred_shards(sample: Path, tokenizer_path: Path, tmp_path: Path) -> None:
-    output = build_twice(sample, tokenizer_path, tmp_path, "--num-shards", "200", way=WORKERS)
-    shards = find_files(output, "train-*.parquet")
-    assert len(shards) == 200
-    rows = sum(pq.read_metadata(shard).num_rows for shard in shards)
-    assert rows == read_manifest_json(output)["counts"]["write.rows"] > 0
 
 
 def test_documents_of_one_length(tokenizer_path: Path, tmp_path: Path) -> None:
@@ -89,3 +83,32 @@ def test_empty_documents_long_names_and_deep_folders(
     assert read_manifest_json(output)["counts"]["read.empty_records"] == 3000
     build([tmp_path / "long", tmp_path / "deep"], tokenizer_path, tmp_path / "out", *ONE)
     assert read_manifest_json(tmp_path / "out")["counts"]["read.bytes"] == 2 * sample.stat().st_size
+
+
+@pytest.fixture(scope="module")
+def here(
+    sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """The files of the local runner."""
+    output = tmp_path_factory.mktemp("many") / "out"
+    build([sample], tokenizer_path, output, *SHARDS)
+    return digests(output)
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        ("PortableRunner", "--", "--job_endpoint=embed", LOOPBACK),
+        pytest.param(
+            ("PrismRunner", "--", LOOPBACK),
+            marks=pytest.mark.skipif(not find_program(), reason="Prism is missing: `make prism`"),
+        ),
+    ],
+    ids=lambda engine: engine[0],
+)
+def test_many_shards_are_those_of_the_local_runner(
+    engine: tuple[str, ...], here: dict[str, str], sample: Path, tokenizer_path: Path, output: Path
+) -> None:
+    assert len(here) > TaskSizes().fan_in
+    build([sample], tokenizer_path, output, *SHARDS, "--runner", *engine)
+    assert digests(output) == here

@@ -1,4 +1,4 @@
-"""Bad records and folders: one message, a status, and nothing half-written."""
+"""Bad records, files and folders: one message, a status, and nothing half-written."""
 
 import bz2
 import gzip
@@ -12,9 +12,9 @@ import pytest
 from corpusmill.reading.data_set import DataSet
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
+from tests.tools.data_files import digests_by_version
 from tests.tools.jobs import build, digests, leftovers, read_manifest_json
 from tests.tools.table_rows import for_rows
-from tests.tools.versions import digests_by_version
 
 
 def rows(output: Path) -> int:
@@ -55,32 +55,6 @@ def test_a_truncated_file_is_used_up_to_the_damage(
     [reject] = rejects(output)
     assert (reject["file"], reject["reason"]) == (damaged.name, "damaged-compression")
     assert rows(output) > 25_000
-
-
-def test_a_line_above_the_limit_becomes_a_reject(
-    sample: Path, tokenizer_path: Path, tmp_path: Path, output: Path
-) -> None:
-    text = tmp_path / "text"
-    text.write_bytes(b"long " * 500_000 + b"\n\n" + sample.read_bytes())
-    flags = ("--max-line-bytes", "1000000", "--range-bytes", "300000")
-    build([text], tokenizer_path, output, *flags)
-    [reject] = rejects(output)
-    assert (reject["offset"], reject["length"]) == (0, 2_500_000)
-    assert reject["reason"] == "line-too-long"
-    assert rows(output) > 300
-
-
-def test_a_document_of_very_many_lines_is_cut(
-    tokenizer_path: Path, tmp_path: Path, output: Path
-) -> None:
-    text = tmp_path / "text"
-    text.write_text("a b c .\n" * 200_000)
-    flags = ("--duplicates", "1", "--max-document-bytes", "100000")
-    build([text], tokenizer_path, output, *flags)
-    counts = read_manifest_json(output)["counts"]
-    assert counts["read.sentences"] == 200_000
-    assert counts["read.documents"] == counts["read.cut_documents"] + 1 == 15
-    assert rows(output) > 200_000 * 4 // 64
 
 
 @pytest.mark.parametrize(
@@ -223,26 +197,6 @@ def test_a_data_set_is_replaced_only_when_asked(
     assert digests_by_version(output) == digests_by_version(tmp_path / "fresh")
 
 
-@pytest.mark.parametrize("flag", ["--output", "--temp-location"])
-def test_a_folder_that_cannot_be_made_is_refused(
-    flag: str, sample: Path, tokenizer_path: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_text("")
-    folder = tmp_path / "file" / "folder"
-    parts = (f"{flag} {folder}", "file is a file, and no folder", "Give")
-    build([sample], tokenizer_path, tmp_path / "out", flag, folder, refused=parts)
-    assert leftovers(tmp_path) == ["file"]
-
-
-def test_an_output_inside_the_input_is_refused(
-    sample: Path, tokenizer_path: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "text").write_bytes(sample.read_bytes())
-    parts = (f"--input {tmp_path}", "the output folder is inside it", "elsewhere")
-    build([tmp_path], tokenizer_path, tmp_path / "out", refused=parts)
-    assert leftovers(tmp_path) == ["text"]
-
-
 @pytest.mark.parametrize("output_format", ["parquet", "avro", "tfrecord"])
 def test_a_folder_whose_name_has_wildcards_holds_a_data_set_like_any_other(
     output_format: str, sample: Path, tokenizer_path: Path, tmp_path: Path
@@ -262,3 +216,52 @@ def test_a_folder_whose_name_has_wildcards_holds_a_data_set_like_any_other(
     assert len(data.take(np.arange(len(data))).samples) == len(data)
     assert leftovers(others) == [f"train-00000-of-00003.{output_format}"]
     assert (others / f"train-00000-of-00003.{output_format}").read_text() == "mine"
+
+
+# Files that are not what they seem to be
+
+
+def test_a_file_of_which_nearly_all_lines_are_rejects_is_a_failure(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    """Among others or alone, small or compressed; a share that is allowed is one."""
+    sections = sample.read_text().split("\n = ")
+    records = [json.dumps({"text": section}) + "\n" for section in sections[:80]]
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for n in range(4):
+        (folder / f"{n}.jsonl").write_text("".join(records[n::4]))
+    (folder / "few.jsonl").write_text("".join(records[:3]) + "A line of prose.\n" * 40)
+    refused = (
+        "few.jsonl: nearly all lines and rows of it are rejects; the first is at byte",
+        "invalid-json",
+        "--input-format text",
+        "--max-rejects",
+    )
+    out = tmp_path / "out"
+    build([folder], tokenizer_path, out, refused=refused)
+    jobs.assert_nothing_final(out)
+    build([folder / "few.jsonl"], tokenizer_path, tmp_path / "alone", refused=refused)
+    build([folder], tokenizer_path, out, "--max-rejects", "0.5", "--resume")
+    (folder / "few.jsonl").write_text("".join(records[:9]) + "A line of prose.\n")
+    assert "rejects" in build([folder], tokenizer_path, tmp_path / "more").output
+
+
+def test_a_text_that_begins_as_data_do_is_read_with_a_finding(
+    sample: Path, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    text = sample.read_text()
+    (folder / "a.txt").write_text(text)
+    (folder / "b.txt").write_text(f'{{"text": "A blue river"}}\n\n{text}')
+    looks = "1 file looks in part like another format, and became text: b.txt (json-lines)"
+    arguments = ("--input", folder, "--tokenizer", tokenizer_path)
+    assert looks in jobs.run_here("inspect-corpus", *arguments).output
+    built = build([folder], tokenizer_path, tmp_path / "out")
+    assert looks in built.output
+    assert "Give --input-format text if it is text, and --input-format json-lines" in built.output
+    assert looks in jobs.run_here("inspect", tmp_path / "out").output
+    # It is in doubt no longer where someone has said what it is.
+    chosen = build([folder], tokenizer_path, tmp_path / "text", "--input-format", "text")
+    assert "looks in part" not in chosen.output

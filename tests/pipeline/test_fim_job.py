@@ -9,10 +9,9 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
-from tests.corpusmill.formats.test_token_files import open_as_megatron
 from tests.corpusmill.objectives.reference_fim import undo
 from tests.tools import jobs
-from tests.tools.data_files import find_files, manifest_of
+from tests.tools.data_files import manifest_of
 from tests.tools.tokenizer_samples import byte_level
 
 NAMES = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
@@ -53,16 +52,6 @@ def plain_text(sample: Path, tokenizer: Path, tmp_path: Path) -> str:
     return spell(Tokenizer.from_file(str(tokenizer)), rows)
 
 
-@pytest.mark.parametrize("flags", [MOVED, (*AT_TOKENS, "--mode", "pack")], ids=" ".join)
-def test_documents_are_moved_and_counted(
-    flags: tuple[str, ...], sample: Path, path: Path, output: Path
-) -> None:
-    build(sample, path, output, *flags)
-    counts = manifest_of(output).counts
-    assert counts["build.kept_tokens"] == counts["tokenize.tokens"]
-    assert 10 < counts["build.fim_documents"] < counts["tokenize.documents"]
-
-
 @pytest.mark.parametrize("flags", [MOVED, AT_TOKENS])
 def test_the_texts_come_back(
     flags: tuple[str, ...], sample: Path, path: Path, tokenizer: Tokenizer, tmp_path: Path
@@ -71,21 +60,12 @@ def test_the_texts_come_back(
     rows = [row["input_ids"] for row in jobs.rows_of(tmp_path / "moved")]
     prefix = tokenizer.token_to_id(NAMES[0])
     counts = manifest_of(tmp_path / "moved").counts
+    assert 10 < counts["build.fim_documents"] < counts["tokenize.documents"]
     assert sum(prefix in row for row in rows) == counts["build.fim_documents"]
+    assert counts["build.kept_tokens"] == counts["tokenize.tokens"]
     assert spell(tokenizer, rows) == plain_text(sample, path, tmp_path)
     shown = jobs.run_here("inspect", tmp_path / "moved", "--examples", "30").output
     assert all(name in shown for name in NAMES)
-
-
-def test_megatron_maps_them(
-    sample: Path, path: Path, tokenizer: Tokenizer, tmp_path: Path, output: Path
-) -> None:
-    build(sample, path, output, *MOVED, "--output-format", "megatron")
-    rows = []
-    for tokens in find_files(output, "*.bin"):
-        dataset = open_as_megatron(tokens.read_bytes(), tokens.with_suffix(".idx").read_bytes())
-        rows += [dataset.read(number) for number in range(len(dataset.lengths))]
-    assert spell(tokenizer, rows) == plain_text(sample, path, tmp_path)
 
 
 def test_an_estimate_is_the_build(sample: Path, path: Path, tmp_path: Path) -> None:

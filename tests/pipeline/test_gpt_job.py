@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.objectives.examples.windows import count_examples
 from corpusmill.verification.check_data_set import verify
 from tests.corpusmill.formats.test_token_files import open_as_megatron
-from tests.corpusmill.objectives.reference_gpt import MemoryDataset, locate_in_stream, windows
+from tests.corpusmill.objectives.reference_gpt import windows
 from tests.tools import jobs
 from tests.tools.data_files import find_file, find_files, manifest_of
 from tests.tools.tokenizer_samples import byte_level
@@ -83,30 +81,6 @@ def test_documents_are_texts_as_they_stand(sample: Path, tmp_path: Path, output:
     assert len(articles) > 5
 
 
-@pytest.mark.parametrize(("context_len", "stride"), [(64, 64), (50, 7), (9999, 1)])
-def test_a_reader_finds_the_examples_that_the_manifest_promises(
-    context_len: int, stride: int, sample: Path, gpt_tokenizer: Path, output: Path
-) -> None:
-    """Against the article's data set of the same rows, from the counts of tokens alone."""
-    build(sample, gpt_tokenizer, output)
-    tokens = tuple(shard.tokens for shard in manifest_of(output).splits["train"].shards)
-    shards = [
-        np.concatenate(pq.read_table(file).column("input_ids").to_numpy())
-        for file in find_files(output, "train-*.parquet")
-    ]
-    assert tokens == tuple(map(len, shards))
-    files = [row[:-1] for row in rows_of(output, "train-*")]
-    expected = MemoryDataset(files, END, context_len, stride)
-    number = count_examples(sum(tokens), context_len, stride)
-    assert number == len(expected) > 0
-    for example in range(0, number, 97):
-        parts = locate_in_stream(example, tokens, context_len, stride)
-        sample_tokens = np.concatenate(
-            [shards[part][begin:end] for part, begin, end in parts]
-        ).tolist()
-        assert (sample_tokens[:-1], sample_tokens[1:]) == expected[example]
-
-
 def test_windows_of_the_whole_corpus_are_the_articles(
     sample: Path, gpt_tokenizer: Path, documents: list[list[int]], output: Path
 ) -> None:
@@ -166,36 +140,6 @@ def test_nanogpt_maps_one_file_a_split(
         assert (shard.file, shard.rows, shard.tokens) == (f"v1/{name}.bin", len(rows), len(data))
     build(sample, gpt_tokenizer, output, "--replace")
     assert not list(output.rglob("train.bin"))
-
-
-@pytest.mark.parametrize(
-    ("output_format", "file"),
-    [
-        ("parquet", "train-00001-of-00003.parquet"),
-        ("megatron", "train-00001-of-00003.bin"),
-        ("megatron", "train-00001-of-00003.idx"),
-        ("nanogpt", "train.bin"),
-        ("nanogpt", "train.lengths"),
-    ],
-)
-def test_verify_finds_damage(
-    output_format: str, file: str, sample: Path, gpt_tokenizer: Path, output: Path
-) -> None:
-    build(sample, gpt_tokenizer, output, "--output-format", output_format)
-    path = find_file(output, file)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    assert {problem.file for problem in verify(output)} == {f"v1/{file}"}
-    path.unlink()
-    assert f"v1/{file}: missing" in map(str, verify(output))
-
-
-def test_a_tokenizer_without_an_end_of_text_is_refused(
-    sample: Path, tokenizer_path: Path, output: Path
-) -> None:
-    build(sample, tokenizer_path, output, refused=("it has no <|endoftext|> token",))
-    build(sample, tokenizer_path, output, "--mode", "windows")
 
 
 def test_documents_of_any_length_have_a_short_manifest(

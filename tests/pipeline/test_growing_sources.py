@@ -16,7 +16,7 @@ from corpusmill.reading.mixture import mix
 from corpusmill.verification.check_data_set import verify
 from tests.tools.data_files import manifest_of
 from tests.tools.growing import without_descriptions
-from tests.tools.jobs import SMALL, TWO_WORKERS, build, digests, last_wins, run_here
+from tests.tools.jobs import SMALL, build, digests, last_wins, run_here
 from tests.tools.origins import check_provenance, list_documents
 
 _FLAGS = (*SMALL, "--validation-share", "0.2")
@@ -163,14 +163,6 @@ def test_an_addition_is_resumed_with_its_own_repeats_alone(
     refused = ("--append --resume", "has been added, with the repeats @2, @1")
     build_sources(wordpiece, grown, "--append", "--resume", refused=refused, **others)
     assert digests(grown) == files
-
-
-def test_workers_change_no_byte(
-    first: Path, grown: Path, texts: list[Path], wordpiece: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(first, tmp_path / "out")
-    add(texts, wordpiece, tmp_path / "out", *TWO_WORKERS)
-    assert digests(tmp_path / "out") == digests(grown)
 
 
 def test_known_text_is_compared_over_all_sources(

@@ -1,6 +1,5 @@
 """Whole jobs that write TFRecord, Avro, and Parquet with each of its codecs."""
 
-import gzip
 import hashlib
 import json
 import re
@@ -11,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -109,15 +107,6 @@ def flip_a_bit(path: Path) -> None:
     path.write_bytes(content)
 
 
-def test_inspect_shows_the_same_examples(build_here: Build) -> None:
-    shown = []
-    for flags in ((), ("--output-format", "tfrecord"), ("--output-format", "avro")):
-        outcome = run_here("inspect", build_here(*flags))
-        shown.append(re.findall(r"(?m)^.*->.*$", outcome.output))
-    assert shown[0]
-    assert shown[0] == shown[1] == shown[2]
-
-
 def test_verify_reads_the_rows_where_every_digest_fits(build_here: Build, tmp_path: Path) -> None:
     output = tmp_path / "out"
     shutil.copytree(build_here("--output-format", "tfrecord"), output)
@@ -198,16 +187,6 @@ def test_two_splits_are_told_apart_by_their_pattern(build_here: Build) -> None:
     }
 
 
-def test_a_data_set_with_other_names_is_replaced(
-    build_here: Build, corpus: Path, tokenizer_path: Path, output: Path
-) -> None:
-    flags = ("--output-format", "tfrecord", "--shard-name", ELECTRA, "--num-shards", "12")
-    shutil.copytree(build_here(*flags), output)
-    build([corpus], tokenizer_path, output, "--replace")
-    assert not list(output.rglob("pretrain*"))
-    run_here("verify", output)
-
-
 # Cards
 
 
@@ -241,16 +220,3 @@ def test_the_card_s_own_lines_read_avro(
     exec(program, names)  # noqa: S102 - the card's own text
     expected = [row for shard in read_rows(output) for row in shard]
     assert list(names["examples"]) == expected
-
-
-def test_other_libraries_read_the_shards(build_here: Build) -> None:
-    output = build_here("--output-format", "avro")
-    with find_file(output, "train-00000-of-00003.avro").open("rb") as stream:
-        assert list(fastavro.reader(stream)) == read_rows(output)[0]
-    plain = build_here("--output-format", "tfrecord")
-    compressed = build_here("--output-format", "tfrecord", "--compression", "gzip")
-    paths = find_files(plain, "train-*")
-    assert paths
-    for path in paths:
-        zipped = find_file(compressed, f"{path.name}.gz")
-        assert gzip.decompress(zipped.read_bytes()) == path.read_bytes()

@@ -3,9 +3,8 @@
 import gzip
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,13 +16,10 @@ from corpusmill.dataset.shards import read_manifest
 from corpusmill.location import Location, locate
 from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
 from corpusmill.provenance.search import search_documents
-from corpusmill.provenance.store import RowOrigin
-from corpusmill.provenance.tracer import Tracer
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
 from tests.tools.corpus_files import as_json_lines, split_documents
-from tests.tools.damage import damage_file
-from tests.tools.data_files import find_file
+from tests.tools.data_files import damage_file, find_file
 from tests.tools.knobs import knobs
 from tests.tools.origins import check_provenance, list_documents, open_store
 from tests.tools.table_rows import for_rows
@@ -124,30 +120,6 @@ def test_many_groups_of_rows_depend_on_the_text_alone(
     jobs.run_here("drop", tmp_path / "1000", "--where", "document % 5 = 0")
     check_provenance(tmp_path / "1000", corpora["text"])
     assert verify(tmp_path / "1000") == []
-
-
-def test_sources_are_repeated_and_named(
-    corpora: dict[str, Path], tokenizers: dict[str, Path], output: Path
-) -> None:
-    text = corpora["text"]
-    parts = ("--source", f"wiki={text / 'a.txt'}@1.5", f"notes={text / 'more'}@2")
-    spread = ("--output", output, *SHARE, *jobs.SPREAD, "--num-shards", "4")
-    words = ("--tokenizer", tokenizers["bert"])
-    jobs.run_here("bert", *jobs.last_wins(*parts, *spread, *words, *BERT))
-    origins = check_provenance(output, text / "a.txt", text / "more")
-    assert {origin.repeat for origin in origins} == {0, 1, 2, 3}
-    rows = list(trace_rows(output, origins))
-    assert {row["documents"][0]["source"] for row in rows} == {"wiki", "notes"}
-    assert all(
-        row["documents"][0]["file"].startswith(row["documents"][0]["source"] + "/") for row in rows
-    )
-
-
-def trace_rows(folder: Path, origins: Sequence[RowOrigin]) -> Iterator[dict[str, Any]]:
-    """Describe rows as `corpusmill trace --json` does."""
-    files = locate(str(folder))
-    for row in Tracer(files, read_manifest(files)).describe(origins):
-        yield row.to_json()
 
 
 def write_records(folder: Path, sample: Path, form: str) -> Path:

@@ -1,9 +1,11 @@
 """A run that was stopped is resumed, and ends with the bytes of one that was not stopped."""
 
+import errno
 import json
 import os
 import shutil
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,10 @@ import pytest
 import transforms.build
 import transforms.commit.contents
 import transforms.corpus.prepare
+from corpusmill import location
 from corpusmill.console.process import FAILURE, INTERRUPTED
-from tests.tools.damage import damage_file
+from tests.tools.data_files import damage_file, digests_by_version
 from tests.tools.jobs import Outcome, build
-from tests.tools.stops import Stop, full_disk
-from tests.tools.versions import digests_by_version
 
 RANGES = ("--range-bytes", "7777", "--validation-share", "0.2")
 
@@ -38,6 +39,28 @@ def plain(
     output = tmp_path_factory.mktemp("plain") / "out"
     build([corpus], tokenizer_path, output, *RANGES)
     return digests_by_version(output)
+
+
+class Stop:
+    """Stops a run when it creates its nth file."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls, self.at = count(), -1
+        self.error: Callable[[], BaseException] = Exception
+        for owner, name in ((Path, "open"), (location, "create_named")):
+            monkeypatch.setattr(owner, name, self._watch(getattr(owner, name)))
+
+    def _watch(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(path: Path, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+            if mode == "wb" and next(self.calls) == self.at:
+                raise self.error()
+            return real(path, mode, *arguments, **named)
+
+        return call
+
+
+def full_disk() -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 class Stopped:
@@ -167,6 +190,10 @@ def test_temporary_files_that_are_damaged_or_gone_are_made_again(
         stopped.run("--resume")
         assert digests_by_version(stopped.output) == plain, damaged
         shutil.rmtree(stopped.output)
+    stopped.stop_at_commit(monkeypatch)
+    shutil.rmtree(stopped.temporary)
+    stopped.run("--resume")
+    assert digests_by_version(stopped.output) == plain
 
 
 def test_another_run_than_the_one_that_was_stopped_is_refused_with_what_changed(

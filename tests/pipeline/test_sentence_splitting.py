@@ -49,21 +49,5 @@ def test_running_text_is_split_and_recorded_however_it_is_read(
     jobs.assert_same_bytes(tmp_path / "out", [paragraphs], tokenizer_path, *ways)
 
 
-def test_split_sentences_are_those_of_a_corpus_that_has_them_on_lines(
-    paragraphs: Path, tokenizer_path: Path, tmp_path: Path
-) -> None:
-    lines = tmp_path / "lines.jsonl"
-    with lines.open("w") as stream:
-        for number in range(60):
-            first = [f"Part {number}: {one}" for one in SENTENCES[: number % 5 + 1]]
-            text = "\n".join([*first, *SENTENCES, "A heading without an end"])
-            stream.write(json.dumps({"text": text}) + "\n")
-    build([paragraphs], tokenizer_path, tmp_path / "split", "--num-shards", "1", *ENGLISH)
-    build([lines], tokenizer_path, tmp_path / "line", "--num-shards", "1")
-    split, line = (read_manifest_json(tmp_path / entry)["counts"] for entry in ("split", "line"))
-    for name in ("read.sentences", "tokenize.tokens", "read.documents"):
-        assert split[name] == line[name], name
-
-
 def test_a_tokenizer_is_trained_on_split_text(paragraphs: Path, tmp_path: Path) -> None:
     assert jobs.train(paragraphs, tmp_path / "tokenizer.json", "--vocab-size", "300", *ENGLISH)

@@ -12,7 +12,7 @@ from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.mixture import mix
 from corpusmill.verification.check_data_set import verify
 from tests.tools.data_files import manifest_of
-from tests.tools.jobs import TWO_WORKERS, build_again, digests, run_here
+from tests.tools.jobs import build_again, digests, run_here
 
 SPREAD = ("--num-shards", "5", "--validation-share", "0.2", "--seed", "3")
 FACTORS = {"books": 2.0, "web": 0.5, "wiki": 1.5}
@@ -84,13 +84,6 @@ def test_every_shard_belongs_to_a_source_and_the_report_tells_them_apart(data_se
     assert "books, taken 2 times: " in outcome.output
     assert "1 reject" in outcome.output
     assert '<td class="number">0.5</td>' in (data_set.parent / "page.html").read_text()
-
-
-def test_the_bytes_are_the_same_in_any_number_of_processes(
-    corpus: Path, wordpiece: Path, data_set: Path, tmp_path: Path
-) -> None:
-    build(corpus, wordpiece, tmp_path / "out", "--drop-duplicates", *TWO_WORKERS)
-    assert digests(tmp_path / "out") == digests(data_set)
 
 
 # The rows of the one are built of a document each, those of the other of many.

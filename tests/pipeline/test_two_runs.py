@@ -15,9 +15,9 @@ from pipeline.assembly import assemble_job
 from pipeline.folders.file_run import FileRun
 from pipeline.folders.standing import UnfinishedRun
 from tests.tools import jobs
+from tests.tools.data_files import digests_by_version
 from tests.tools.forked_commands import ForkedCommand
 from tests.tools.jobs import build, command_of, leftovers, wait_for
-from tests.tools.versions import digests_by_version
 
 
 def start_and_stop(

@@ -1,14 +1,22 @@
-"""The documents of a text, and files of every format with them."""
+"""The documents of a text, files of every format with them, and what kernels make of them."""
 
 import csv
 import gzip
 import io
 import json
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
+
+from corpusmill.corpus.batches import FileRange
+from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.text.text_documents import read_text
+from corpusmill.inspection.corpus_measures import Measures, measure_text, measure_tokens
+from corpusmill.tokenization.encoding import EncodedDocuments, encode_documents
+from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 
 Documents = list[list[str]]
 
@@ -72,3 +80,22 @@ KINDS: dict[str, Callable[[Documents], bytes]] = {
     "tar.zst": lambda documents: zstd(as_tar(documents)),
     "warc.wet.gz": lambda documents: gzip.compress(as_wet(documents)),
 }
+
+
+def read_documents(text: Path) -> list[pa.RecordBatch]:
+    with text.open("rb") as stream:
+        read = read_text(stream, FileRange("", 0, DocumentOptions(input_format="text")))
+        return [batch.documents for batch in read]
+
+
+def encode(batches: Iterable[pa.RecordBatch], tokenizer: TokenizerFile) -> list[EncodedDocuments]:
+    sentences = SentenceTokenizer(tokenizer.json, tokenizer.token_dtype)
+    return [encode_documents(sentences, batch) for batch in batches]
+
+
+def measure_corpus(batches: list[pa.RecordBatch], tokenizer: TokenizerFile) -> Measures:
+    measures = Measures()
+    for batch, encoded in zip(batches, encode(batches, tokenizer), strict=True):
+        measures.add(measure_text(batch))
+        measures.add(measure_tokens(encoded.documents, tokenizer.special.unk_id))
+    return measures

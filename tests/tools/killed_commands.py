@@ -15,10 +15,10 @@ from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.location import Location
 from corpusmill.verification.check_data_set import verify
+from tests.tools.data_files import number_versions
 from tests.tools.growing import halve
 from tests.tools.jobs import Outcome, run_any
 from tests.tools.moments import ALL_MOMENTS, Tree
-from tests.tools.versions import number_versions
 
 _MOST_TRIES = 5
 _OPTIONS = ("--max-seq-length", "64", "--duplicates", "1", "--num-shards", "2", "--workers", "1")

@@ -62,13 +62,6 @@ def write_chinese(path: Path) -> Path:
     return path
 
 
-def write_titles(sample: Path, path: Path) -> Path:
-    """JSON lines of one short sentence each."""
-    titles = [text.partition(". ")[0] for text in paragraphs(sample)]
-    path.write_text("".join(json.dumps({"text": title}) + "\n" for title in titles))
-    return path
-
-
 def write_latin_1(sample: Path, path: Path) -> Path:
     """Plain text in an encoding from before Unicode, with accents in every other line."""
     lines = [

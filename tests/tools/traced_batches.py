@@ -1,6 +1,7 @@
 """Batches that name their samples, for tests of what transports batches."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +54,14 @@ def read_plainly(batches: Batches, epoch: int, rank: int = 0, world_size: int = 
     """Return the keys of the batches of an epoch, read without a loader."""
     blocks = batches.blocks(Position(epoch * len(batches.order)), Reader(rank, world_size))
     return [key(batch) for block in blocks for batch, _ in batches.collate(block)]
+
+
+def run_two_ranks(function: Callable[..., object], *arguments: Any) -> None:
+    """Call a function as `function(rank, *arguments)` in a process for each of two ranks."""
+    fork = get_context("fork")
+    ranks = [fork.Process(target=function, args=(rank, *arguments)) for rank in range(2)]
+    for process in ranks:
+        process.start()
+    for process in ranks:
+        process.join()
+    assert [process.exitcode for process in ranks] == [0, 0]

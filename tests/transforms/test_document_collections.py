@@ -10,7 +10,7 @@ from apache_beam import coders
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from tests.tools.plain_corpus import encode, read_documents
+from tests.tools.corpus_files import encode, read_documents
 from transforms.corpus.documents import (
     DOCUMENTS,
     ReadDocuments,

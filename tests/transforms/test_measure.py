@@ -10,7 +10,7 @@ from corpusmill.dataset.accounting import Expected
 from corpusmill.inspection.corpus_measures import measure_tokens
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from tests.tools.plain_corpus import measure_corpus, read_documents
+from tests.tools.corpus_files import measure_corpus, read_documents
 from transforms.corpus.measure import LARGEST, MeasureDocuments, check_counts, first_rejects
 from transforms.corpus.plan import PlanTasks, write_plan
 from transforms.corpus.pool import CANDIDATES

@@ -14,7 +14,7 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.encoding import tokenized_schema
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from tests.tools.plain_corpus import encode, read_documents
+from tests.tools.corpus_files import encode, read_documents
 from transforms.corpus.plan import PlanTasks, write_plan
 from transforms.corpus.pool import CANDIDATES, load_candidates
 from transforms.corpus.prepare import SEGMENTS, Preparation, PrepareDocuments, Tokenizing

@@ -18,9 +18,9 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import judge_name, resolve_format
 from corpusmill.dataset.accounting import split_files
 from corpusmill.errors import UserError
+from tests.tools.corpus_files import read_documents
 from tests.tools.knobs import knobs
 from tests.tools.memory import memory_of
-from tests.tools.plain_corpus import read_documents
 from transforms.corpus.plan import PlanTasks, read_task, write_plan
 from transforms.corpus.read import TaskReader
 from transforms.elements import PlannedRange, cut_ranges, group_ranges

@@ -7,8 +7,8 @@ import pytest
 from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.builders import from_rows
+from tests.tools.corpus_files import encode
 from tests.tools.knobs import knobs
-from tests.tools.plain_corpus import encode
 from transforms.corpus.prepare import Tokenizing, tokenize_batch
 from transforms.tally import Tally
 

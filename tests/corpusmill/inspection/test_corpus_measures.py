@@ -28,7 +28,7 @@ from corpusmill.inspection.corpus_measures import (
 from corpusmill.inspection.figures import Distribution
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.builders import SPECIAL, batch_of, corpora, from_rows
-from tests.tools.plain_corpus import measure_corpus, read_documents
+from tests.tools.corpus_files import measure_corpus, read_documents
 
 # White space of all widths, its neighbours, and what surrounds it.
 texts = st.text(

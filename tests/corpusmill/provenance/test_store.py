@@ -10,7 +10,7 @@ import pytest
 
 from corpusmill.errors import UserError
 from corpusmill.provenance.store import search_in_order
-from tests.tools.damage import damage_file
+from tests.tools.data_files import damage_file
 from tests.tools.origins import check_provenance, list_documents, list_origins, open_store
 
 

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from corpusmill.objectives.bert import BertOptions, Segments
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.rows import Rows
 from corpusmill.reading.token_windows import TokenWindows
 from corpusmill.reading.torch.document_attention import document_attention
-from tests.tools.small_datasets import Recipe, write_dataset
 
 SIZES: dict[str, Any] = {
     "vocab_size": 601, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -85,34 +83,6 @@ def test_masked_rows_train_their_models(
     # Padding changes nothing, as masks and labels cover it.
     wide = trained(**batch_of(data_set, padding="max_length", max_length=70)).loss
     assert narrow.item() == pytest.approx(wide.item(), rel=1e-5)
-
-
-ALBERT = ("AlbertForPreTraining", "AlbertConfig")
-WORDS: dict[str, Any] = {"pairs": "google", "whole_word_mask": True, "words": "wordpiece"}
-
-
-@pytest.mark.parametrize(
-    ("segments", "more", "classes"),
-    [
-        ("sentence-order", {}, ALBERT),
-        # The places where words begin are left out.
-        ("sentence-order", WORDS, ALBERT),
-        ("sentence-order", {**WORDS, "mask": "dynamic"}, ALBERT),
-        ("doc-sentences", {}, ("RobertaForMaskedLM", "RobertaConfig")),
-    ],
-)
-def test_other_kinds_of_rows_train_their_models(
-    tmp_path: Path,
-    cache_folder: Path,
-    segments: Segments,
-    more: dict[str, Any],
-    classes: tuple[str, str],
-) -> None:
-    options = BertOptions(segments=segments, max_seq_length=32, duplicates=1, **more)
-    write_dataset(tmp_path / "out", Recipe(options))
-    data_set = DataSet(tmp_path / "out", cache_folder=cache_folder)
-    loss = model(*classes, **SIZES, **CALM)(**batch_of(data_set)).loss
-    assert torch.isfinite(loss)
 
 
 @pytest.mark.parametrize(("name", "targets"), [("t5", 16), ("ul2_dynamic", 64)])

@@ -7,22 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import pytest
 
 from corpusmill.console.process import FAILURE, INTERRUPTED
-from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.dataset.manifest_entries import base_name
-from corpusmill.formats.output_options import OutputOptions
-from corpusmill.objectives.bert import BertOptions
-from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from pipeline.assembly import assemble_job
-from pipeline.graph import measure_job
-from pipeline.job_options import CorpusOptions, RunOptions
-from pipeline.recipe.inputs import list_inputs
-from pipeline.recipe.recipe import Recipe
-from pipeline.runners.local.engine import LocalEngine
-from tests.tools.graphs import PLAIN_CODERS, list_coders, list_collections
 from tests.tools.jobs import (
     PAIRS,
     SPREAD,
@@ -34,7 +22,6 @@ from tests.tools.jobs import (
     run_here,
 )
 from tests.tools.table_rows import for_rows
-from transforms.recovery import Workplace
 
 Inspect = Callable[..., Outcome]
 Numbers = Callable[..., dict[str, Any]]
@@ -322,21 +309,3 @@ def test_nothing_is_left_when_it_ends_early(
 
     monkeypatch.setattr("pipeline.runners.launch.Launch.run", fail)
     inspect(status=status)
-
-
-def test_nothing_that_travels_is_pickled(
-    corpus: Path, tokenizer: TokenizerFile, tmp_path: Path
-) -> None:
-    dataset = CorpusOptions(input=(str(corpus),), tokenizer="t")
-    files = list_inputs(dataset.input, str(tmp_path))
-    documents = DocumentOptions(input_format="text")
-    recipe = Recipe(dataset, BertOptions(), tokenizer, documents, OutputOptions(), files)
-    job = assemble_job(recipe, LocalEngine(RunOptions()), Workplace(str(tmp_path)))
-    graph = beam.Pipeline()
-    measure_job(graph, job, tokenizer, 1000)
-    leaves = {
-        type(leaf)
-        for _, coder in list_collections(graph.to_runner_api())
-        for leaf in list_coders(coder)
-    }
-    assert leaves <= PLAIN_CODERS

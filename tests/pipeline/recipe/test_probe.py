@@ -19,6 +19,7 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.proof import LINED_TEXTS
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from corpusmill.tokenization.words.words import WordRule, load_words
 from pipeline.recipe.inputs import list_inputs, read_bytes
 from pipeline.recipe.preparation import _read_passages
 from pipeline.recipe.probe import prove_tokenizer, read_probe
@@ -116,9 +117,11 @@ def test_a_line_without_an_end_and_a_document_without_one_are_bounded(tmp_path: 
     assert 0 < len(probe(tmp_path / "b.txt", whole)) < 20_000
 
 
-def proven(tokenizer: TokenizerFile, texts: list[str]) -> tuple[bool, str]:
+def proven(
+    tokenizer: TokenizerFile, texts: list[str], words: WordRule | None = None
+) -> tuple[bool, str]:
     printed = StringIO()
-    return prove_tokenizer(tokenizer, texts, Terminal(file=printed)), printed.getvalue()
+    return prove_tokenizer(tokenizer, texts, Terminal(file=printed), words), printed.getvalue()
 
 
 def test_nothing_is_said_where_all_is_equal(tokenizer: TokenizerFile, sample: Path) -> None:
@@ -145,6 +148,19 @@ def test_a_memo_that_errs_is_left_out(
     assert not memoize
     [line] = printed.splitlines()
     assert line.startswith("the ids of words are not remembered: ")
+
+
+def test_marks_that_the_memo_gets_wrong_are_not_remembered(
+    tokenizer: TokenizerFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crossing = load_words("unicode")
+    assert crossing is not None
+    # Says of itself what is not so; under the name of the true rule it would be kept for others.
+    crossing = replace(crossing, name="crossing", cut=lambda text: [(0, len(text))] if text else [])
+    monkeypatch.setattr(sentence_tokenizer, "load_words", lambda _: crossing)
+    memoize, printed = proven(tokenizer, ["a b"], crossing)
+    assert not memoize
+    assert printed.startswith("the ids of words are not remembered: ")
 
 
 def test_a_converted_tokenizer_that_errs_is_refused(tokenizer: TokenizerFile) -> None:

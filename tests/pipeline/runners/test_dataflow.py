@@ -1,4 +1,4 @@
-"""Jobs for Dataflow: Beam's translation of each objective, and what is refused before it."""
+"""Jobs for Dataflow: Beam's translation, and what is refused before it."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,6 @@ from uuid import uuid4
 
 import pytest
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
 from corpusmill.dataset.shards import read_manifest
@@ -18,22 +17,14 @@ from pipeline.runners.dataflow import DataflowEngine
 from tests.tools.jobs import Outcome, last_wins, run_here
 from tests.tools.loopback_cloud import (
     BUCKET,
-    GPT_TOKENIZER,
     SERVICE,
     TOKENIZER,
     keep_translations,
     listing,
     serve_storage,
 )
-from tests.tools.proto_checks import find_faults
 from transforms.storage.files import locate
 
-OBJECTIVES = {
-    "bert": (TOKENIZER, "--validation-share", "0.1"),
-    "electra": (TOKENIZER,),
-    "ernie": (TOKENIZER,),
-    "gpt": (GPT_TOKENIZER,),
-}
 DRY_RUN = "--dry_run=True"
 
 
@@ -45,52 +36,21 @@ def storage() -> Iterator[None]:
 
 
 def submit(
-    objective: str, *beam_arguments: str, flags: tuple[str, ...] = (), refused: Sequence[str] = ()
+    *beam_arguments: str, flags: tuple[str, ...] = (), refused: Sequence[str] = ()
 ) -> Outcome:
     """The command line as a user gives it, but for what keeps Beam from looking for Google."""
-    tokenizer, *of_objective = OBJECTIVES[objective]
     own = last_wins(
-        "--input", f"{BUCKET}/in/*", "--tokenizer", tokenizer,
+        "--input", f"{BUCKET}/in/*", "--tokenizer", TOKENIZER,
         "--output", f"{BUCKET}/out-{uuid4().hex}", "--num-shards", "3",
-        "--runner", "DataflowRunner", *of_objective, *flags,
+        "--validation-share", "0.1", "--runner", "DataflowRunner", *flags,
     )  # fmt: skip
-    return run_here(objective, *own, "--", *beam_arguments, refused=refused)
-
-
-def translate(objective: str, *flags: str) -> beam_runner_api_pb2.Pipeline:
-    with keep_translations() as kept:
-        submit(objective, *SERVICE, DRY_RUN, flags=flags)
-    [proto] = kept
-    return proto
-
-
-def read_as_side_inputs(proto: beam_runner_api_pb2.Pipeline) -> set[str]:
-    """The names of the collections that some stage reads beside its input."""
-    return {
-        proto.components.pcollections[transform.inputs[tag]].unique_name
-        for transform in proto.components.transforms.values()
-        if transform.spec.urn == common_urns.primitives.PAR_DO.urn
-        for tag in beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload).side_inputs
-    }
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_every_objective_is_translated_without_faults(objective: str) -> None:
-    proto = translate(objective)
-    # Beam's translation pickles what is read as a side input, whatever coder it has.
-    theirs = read_as_side_inputs(proto)
-    faults = find_faults(proto)
-    assert {fault.place for fault in faults if fault.what == "its elements are pickled"} <= theirs
-    others = {
-        (fault.place.split("/")[0], fault.what) for fault in faults if fault.place not in theirs
-    }
-    # The path of the pool, and in the one call at the end what was removed of many files: pickled.
-    reads = "every worker reads side input python_side_input0, which holds more than paths"
-    assert others <= {("BuildShards", reads), ("CommitDataset", reads)}
+    return run_here("bert", *own, "--", *beam_arguments, refused=refused)
 
 
 def test_workers_get_the_image_and_nothing_else() -> None:
-    proto = translate("bert")
+    with keep_translations() as kept:
+        submit(*SERVICE, DRY_RUN)
+    [proto] = kept
     [environment] = proto.components.environments.values()
     image = beam_runner_api_pb2.DockerPayload.FromString(environment.payload)
     assert image.container_image == "registry/corpusmill:1"
@@ -98,12 +58,12 @@ def test_workers_get_the_image_and_nothing_else() -> None:
 
 
 def test_the_options_that_we_set_are_said_and_the_users_win() -> None:
-    printed = submit("bert", *SERVICE, DRY_RUN).output
+    printed = submit(*SERVICE, DRY_RUN).output
     assert "--no_save_main_session" in printed
     assert "--job_name=corpusmill-" in printed  # which the alerts of deploy/dataflow look for
     assert "--machine_type=n2-standard-4" in printed
     theirs = ("--machine_type=n2-highmem-8", "--job_name=mine")
-    printed = submit("bert", *SERVICE, DRY_RUN, *theirs).output
+    printed = submit(*SERVICE, DRY_RUN, *theirs).output
     assert "--machine_type" not in printed
     assert "--job_name" not in printed
 
@@ -115,7 +75,7 @@ def without(flag: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("flag", ["--project", "--region", "--temp_location", "--sdk_container"])
 def test_what_the_service_needs_is_asked_for(flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLOUDSDK_COMPUTE_REGION", raising=False)
-    submit("bert", *without(flag), DRY_RUN, refused=(flag, "after --"))
+    submit(*without(flag), DRY_RUN, refused=(flag, "after --"))
 
 
 def test_files_of_this_machine_are_refused(tmp_path: Path, sample: Path) -> None:
@@ -123,18 +83,18 @@ def test_files_of_this_machine_are_refused(tmp_path: Path, sample: Path) -> None
         ("--input", str(sample)), ("--output", str(tmp_path)), ("--temp-location", str(tmp_path)),
     ):  # fmt: skip
         parts = (flag, value, "gs://bucket/folder")
-        submit("bert", *SERVICE, DRY_RUN, flags=(flag, value), refused=parts)
+        submit(*SERVICE, DRY_RUN, flags=(flag, value), refused=parts)
     staging, wikitext = f"--staging_location={tmp_path}", ("--input", "wikitext-2")
     refused = ("--staging_location", "gs://BUCKET/FOLDER")
-    submit("bert", *SERVICE, DRY_RUN, staging, refused=refused)
+    submit(*SERVICE, DRY_RUN, staging, refused=refused)
     refused = ("--input wikitext-2", "hf://datasets/")
-    submit("bert", *SERVICE, DRY_RUN, flags=wikitext, refused=refused)
+    submit(*SERVICE, DRY_RUN, flags=wikitext, refused=refused)
 
 
 def test_more_processors_than_tasks_are_refused_where_the_user_cut_the_input() -> None:
     many = ("--max_num_workers=3", DRY_RUN)
     parts = ("--range-bytes", "3 tasks", "12 workers")
-    submit("bert", *SERVICE, *many, flags=("--range-bytes", "20000"), refused=parts)
+    submit(*SERVICE, *many, flags=("--range-bytes", "20000"), refused=parts)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +119,7 @@ def test_a_job_is_watched_at_its_own_page() -> None:
 
 def test_a_dry_run_says_so_and_leaves_nothing() -> None:
     before = listing(BUCKET)
-    outcome = submit("bert", *SERVICE, DRY_RUN)
+    outcome = submit(*SERVICE, DRY_RUN)
     assert "nothing was submitted" in outcome.output
     assert "complete once" not in outcome.output
     assert listing(BUCKET) == before
@@ -206,4 +166,4 @@ def test_the_launcher_of_the_template_writes_the_job_and_submits_nothing() -> No
 def test_shards_that_no_worker_can_build_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DataflowEngine, "largest_shard_bytes", 100_000)
     # 50,947 bytes, ten times, to three shards and one of the validation split.
-    submit("bert", *SERVICE, DRY_RUN, refused=("--num-shards", "4 shards", "Give 6 "))
+    submit(*SERVICE, DRY_RUN, refused=("--num-shards", "4 shards", "Give 6 "))

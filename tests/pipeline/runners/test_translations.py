@@ -1,6 +1,7 @@
 """Every job at its smallest and at its full size, as each engine gets it."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from hashlib import sha256
@@ -17,6 +18,7 @@ from corpusmill.formats.output_options import OutputOptions
 from corpusmill.tokenization.training.models import WordPieceOptions
 from pipeline.assembly import assemble_job
 from pipeline.commands.train_tokenizer import SampleOptions
+from pipeline.console.progress import Counters
 from pipeline.editing.edit_files import Edit
 from pipeline.graph import Job, build_dataset, measure_job
 from pipeline.job_options import MAX_SHARDS, DatasetOptions, RunOptions
@@ -28,11 +30,16 @@ from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe
 from pipeline.recipe.sources import NamedSource
 from pipeline.runners.beam_pipelines import without_folder
+from pipeline.runners.dataflow import DataflowEngine
+from pipeline.runners.engine import Run
+from pipeline.runners.flink.engine import FlinkEngine
 from pipeline.runners.local.engine import LocalEngine
+from pipeline.runners.portable import PortableEngine
+from tests.tools.job_server import serve_jobs
+from tests.tools.loopback_cloud import SERVICE, keep_translations, serve_storage
 from tests.tools.manifests import small_manifest
 from tests.tools.proto_checks import LARGEST_PIPELINE, describe_pipeline, find_faults
 from tests.tools.small_datasets import OBJECTIVES, bert_tokenizer, gpt_tokenizer, t5_tokenizer
-from tests.tools.translations import Translate, serve_translations
 from transforms.corpus.known_texts import Held
 from transforms.corpus.plan import Plan
 from transforms.editing import Edited, EditPlan
@@ -41,6 +48,40 @@ from transforms.recovery import Workplace
 from transforms.storage.checksums import StoredFile
 from transforms.storage.files import locate
 from transforms.verify import Checking
+
+# Pipelines as the engines get them, without any worker.
+
+
+# Gives a pipeline to an engine, and returns what the engine would run.
+Translate = Callable[[Callable[[beam.Pipeline], None]], beam_runner_api_pb2.Pipeline]
+
+
+@contextmanager
+def serve_translations() -> Iterator[Mapping[str, Translate]]:
+    """Yield what translates a pipeline for each engine, by its name, while the block lasts."""
+    with ExitStack() as stack:
+        stack.enter_context(serve_storage())
+        jobs = stack.enter_context(serve_jobs())
+        pool = ("--environment_type=EXTERNAL", "--environment_config=localhost:1")
+        arguments = {
+            DataflowEngine: (*SERVICE, "--dry_run=True"),
+            FlinkEngine: (f"--job_endpoint={jobs.endpoint}", *pool),
+            PortableEngine: (f"--job_endpoint={jobs.endpoint}", *pool),
+        }
+        runners = {kind: f"{kind.__name__.removesuffix('Engine')}Runner" for kind in arguments}
+
+        def translate_for(kind: type[PortableEngine]) -> Translate:
+            engine = kind(RunOptions(runner=runners[kind]), arguments[kind])
+
+            def translate(build: Callable[[beam.Pipeline], None]) -> beam_runner_api_pb2.Pipeline:
+                with keep_translations() as kept:
+                    engine.submit_pipeline(Run(build, Counters()))
+                return (kept or jobs.prepared).pop()
+
+            return translate
+
+        yield {runners[kind]: translate_for(kind) for kind in arguments}
+
 
 Build = Callable[[beam.Pipeline], None]
 ENGINES = ("DataflowRunner", "FlinkRunner", "PortableRunner")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corpusmill.location import locate
-from tests.tools.damage import damage_file
+from tests.tools.data_files import damage_file
 from transforms.elements import Candidates, LinesFile, Segment, WrittenFile
 from transforms.recovery import Journal, Output, Workplace, count_finished
 from transforms.storage.checksums import compute_checksum

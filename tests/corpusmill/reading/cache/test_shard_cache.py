@@ -27,7 +27,7 @@ from corpusmill.reading.cache.shard_cache import default_cache_folder
 from corpusmill.reading.cache.unpacking import unpack_piece
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists
-from tests.tools.damage import damage_file
+from tests.tools.data_files import damage_file
 from tests.tools.knobs import knobs
 from tests.tools.moments import Disturbance
 from tests.tools.small_datasets import Recipe, write_dataset, write_entries

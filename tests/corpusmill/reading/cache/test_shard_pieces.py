@@ -24,7 +24,7 @@ from corpusmill.location import locate
 from corpusmill.reading.cache import shard_cache, unpacking
 from corpusmill.reading.cache.pieces import Piece, Pieces, cut_shards
 from corpusmill.reading.data_set import DataSet
-from tests.tools.damage import damage_file
+from tests.tools.data_files import damage_file
 from tests.tools.knobs import knobs
 from tests.tools.small_datasets import OBJECTIVES, Recipe, write_dataset
 

@@ -1,6 +1,7 @@
 """Every format and objective is unpacked to the rows that were built."""
 
 import io
+import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -14,12 +15,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import Column, Role
+from corpusmill.dataset.manifest import Shard
 from corpusmill.dataset.shards import read_manifest
 from corpusmill.formats.output_options import OutputOptions, Padding
 from corpusmill.location import locate
 from corpusmill.objectives.ernie import ErnieOptions
 from corpusmill.reading.cache.pieces import Piece
-from corpusmill.reading.cache.unpacking import load_piece, map_piece, unpack_batch, unpack_piece
+from corpusmill.reading.cache.unpacking import (
+    batch_rows,
+    load_piece,
+    map_piece,
+    unpack_batch,
+    unpack_piece,
+    warn_if_slow,
+)
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists, Values
 from tests.tools.knobs import knobs, list_knobs
@@ -212,3 +221,38 @@ def test_any_error_of_a_format_is_a_value_error(bert: Path, tmp_path: Path) -> N
         (tmp_path / shard.file).write_bytes(content)
         with pytest.raises(ValueError, match=r"\A[ -~]+\Z"):
             unpack_piece(folder, manifest, Piece(shard, 0, shard.rows), tmp_path)
+
+
+# What is said of a shard whose unpacking takes long
+
+
+def shard_of(rows: int, tokens: int) -> Shard:
+    values: dict[str, Any] = {"file": "train.parquet", "bytes": 1, "sha256": "0" * 64}
+    return Shard(**values, rows=rows, tokens=tokens)
+
+
+def unpack(seconds: float) -> None:
+    """Unpack 10 batches of 100 rows, each in some seconds."""
+    now = 0.0
+    count_batch = warn_if_slow(Piece(shard_of(1000, 10_000), 0, 1000), 100, lambda: now)
+    for _ in range(10):
+        assert count_batch()
+        now += seconds
+
+
+def test_a_long_wait_is_explained_once() -> None:
+    with warnings.catch_warnings(action="error"):
+        unpack(1.0)
+    with pytest.warns(UserWarning, match="rows are unpacked") as said:
+        unpack(4.0)
+    [warning] = said
+    assert str(warning.message).startswith("train.parquet: rows are unpacked before")
+    assert "30% of 1,000 rows in 12 s" in str(warning.message)
+    assert "--num-shards" in str(warning.message)
+
+
+@pytest.mark.usefixtures("usual_thresholds")
+def test_short_rows_are_unpacked_in_larger_batches() -> None:
+    tokens_of_rows = [(10, 10 * 512), (10, 10 * 5000), (10, 640), (10, 20), (0, 0)]
+    sizes = [batch_rows(shard_of(rows, tokens)) for rows, tokens in tokens_of_rows]
+    assert sizes == [1024, 1024, 8192, 65536, 1024]

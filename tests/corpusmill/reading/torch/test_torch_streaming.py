@@ -15,8 +15,7 @@ from corpusmill.reading.mixture import mix
 from corpusmill.reading.torch.dataset import TensorLoader
 from corpusmill.reading.torch.streaming import StreamingDataset, stream_state
 from tests.tools.numbered_samples import AsTheyAre, NumberedSamples
-from tests.tools.ranks import run_two_ranks
-from tests.tools.traced_batches import Key, forked, key, read_plainly
+from tests.tools.traced_batches import Key, forked, key, read_plainly, run_two_ranks
 
 
 def load(dataset: StreamingDataset, num_workers: int, persistent: bool = False) -> Any:

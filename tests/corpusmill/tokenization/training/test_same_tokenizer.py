@@ -1,8 +1,12 @@
 """The same text and options give the same file in every process, even if counts are tied."""
 
+import hashlib
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,3 +62,34 @@ def test_a_tokenizer_does_not_depend_on_how_much_is_done_at_a_time(model: str) -
     for words_at_once in (3, 30):
         with knobs(small=True, words_at_once=words_at_once):
             assert train([SENTENCES], options) == expected
+
+
+# What the trainers of the tokenizers library gave, and for wordlevel our own code.
+GOLDEN = [
+    ("wordpiece", {"vocab_size": 3000}, "96b12c52b301afee"),
+    (
+        "wordpiece",
+        {"lowercase": False, "min_frequency": 1, "special_tokens": "the ##e"},
+        "e700ad86ed4c6cea",
+    ),
+    ("bpe", {"vocab_size": 3000}, "9f26e3c035ad1aa2"),
+    (
+        "bpe",
+        {"min_frequency": 1, "add_prefix_space": True, "special_tokens": "the == a"},
+        "5f7b884987b13004",
+    ),
+    ("wordlevel", {"vocab_size": 3000}, "9cb7d098e4b87136"),
+]
+
+
+@pytest.mark.parametrize(("model", "values", "digest"), GOLDEN)
+def test_the_tokens_and_merges_of_the_sample(
+    model: str, values: dict[str, Any], digest: str, sample: Path
+) -> None:
+    if "special_tokens" in values:
+        default = MODELS[model]().special_tokens
+        values = values | {"special_tokens": (*default, *values["special_tokens"].split())}
+    text = sample.read_text("utf-8").split("\n")
+    trained = json.loads(train([text], model_options(model, values)))["model"]
+    content = json.dumps([trained["vocab"], trained.get("merges")], ensure_ascii=False)
+    assert hashlib.sha256(content.encode()).hexdigest()[:16] == digest
