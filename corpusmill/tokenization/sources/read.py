@@ -31,7 +31,6 @@ from corpusmill.tokenization.tokenizer_file import (
     TokenizerOptions,
     find_special_tokens,
 )
-from corpusmill.tokenization.training.parts import SPECIAL_TOKENS, bert_tokenizer
 
 VOCAB_TXT, VOCAB_JSON = "vocab.txt", "vocab.json with merges.txt"
 
@@ -55,6 +54,12 @@ def from_vocab_txt(file: SourceFile) -> Source:
     except UnicodeDecodeError as error:
         file.refuse(f"it is not UTF-8 ({error})")
     vocabulary = {line.removesuffix("\r"): number for number, line in enumerate(lines)}
+    # Imported here because most builds train nothing.
+    from corpusmill.tokenization.training.parts import (  # noqa: PLC0415
+        SPECIAL_TOKENS,
+        bert_tokenizer,
+    )
+
     missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
     if missing:
         cause = f"it lacks the lines {', '.join(missing)}, so it is not a BERT vocabulary"
