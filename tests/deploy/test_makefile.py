@@ -57,7 +57,7 @@ def test_run_shows_the_data_set_once_and_what_to_do_next(tmp_path: Path) -> None
     program = tmp_path / "corpusmill"
     program.write_text('#!/bin/sh\necho "DONE $1"\n')
     program.chmod(0o755)
-    shown = make("--old-file=.venv/job", "run", f"VENV={tmp_path}", f"OUT={tmp_path}")
+    shown = make("--old-file=.venv/kernels", "run", f"VENV={tmp_path}", f"OUT={tmp_path}")
     done = [line.removeprefix("DONE ") for line in shown.splitlines() if line.startswith("DONE ")]
     assert done == ["train-tokenizer", "verify", "inspect"]
     *_, after = shown.partition("\nNext:\n")
