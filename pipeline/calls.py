@@ -147,7 +147,7 @@ def _finish(given: _Given, run: Callable[[Any, Call], bool]) -> None:
         cause = "the data set is returned, which is there once the job has ended"
         raise UserError(option("wait", False), cause, "Leave it out, or use the command corpusmill")
     if not run(given.command, given.call):
-        cause = "the job was translated and checked, and has made no data set"
+        cause = "the job was translated, and has made no data set"
         raise UserError("beam_options --dry_run", cause, "Leave it out")
 
 

@@ -31,6 +31,17 @@ from pipeline.runners.launch import Launch, list_places, prepare_launch
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import locate
 
+if TYPE_CHECKING:
+    from corpusmill.inspection.figures import Report
+    from pipeline.graph import Job
+
+# Makes the recipe of a build, with a folder for temporary files.
+Prepare = Callable[[Build, str, Console], Recipe]
+_CHANGE = "the text has been added"
+_APPEND_OPTION = option("append")
+# The tables of documents that a task reads: about four million documents.
+_MOST_TABLE_BYTES = 64 * 2**20
+
 
 def describe_submission(output: Location, submitted: Submitted, change: str = "") -> str:
     """Say how one will know that a job has ended, or that it was only translated.
@@ -42,23 +53,11 @@ def describe_submission(output: Location, submitted: Submitted, change: str = ""
             it makes a new one.
     """
     if submitted.dry:
-        return "a dry run: the job was translated and checked, and nothing was submitted"
+        return "a dry run: the job was translated, and nothing was submitted"
     manifest = output / MANIFEST
     if change:
         return f"submitted; {change} once {manifest} changes"
     return f"submitted; the data set is complete once {manifest} exists"
-
-
-if TYPE_CHECKING:
-    from corpusmill.inspection.figures import Report
-    from pipeline.graph import Job
-
-# Makes the recipe of a build, with a folder for temporary files.
-Prepare = Callable[[Build, str, Console], Recipe]
-_CHANGE = "the text has been added"
-_APPEND_OPTION = option("append")
-# The tables of documents that a task reads: about four million documents.
-_MOST_TABLE_BYTES = 64 * 2**20
 
 
 def build(command: Build, call: Call) -> int:

@@ -61,7 +61,7 @@ def _check_by_job(listed: Listed, launch: Launch, temp_folder: str) -> list[Prob
     build = partial(check_files, checking=checking, path=path)
     work = Work(size, repeats=0, tasks=tasks)
     if launch.run(build, work, size, temp_folder, partial(has_collected, path)).dry:
-        cause = "the job was translated and checked, and nothing was verified"
+        cause = "the job was translated, and nothing was verified"
         raise UserError("--dry_run", cause, "Leave it out")
     return conclude(listed, read_totals(path, tasks))
 

@@ -48,18 +48,18 @@ def from_vocab_txt(file: SourceFile) -> Source:
     Raises:
         UserError: it is not one, or an option does not apply.
     """
+    # The room of training, which other tokenizers do not need.
+    from corpusmill.tokenization.training.parts import (  # noqa: PLC0415
+        SPECIAL_TOKENS,
+        bert_tokenizer,
+    )
+
     file.check_options(VOCAB_TXT, "lowercase", "strip_accents")
     try:
         lines = file.content.decode("utf-8-sig").rstrip("\r\n").split("\n")
     except UnicodeDecodeError as error:
         file.refuse(f"it is not UTF-8 ({error})")
     vocabulary = {line.removesuffix("\r"): number for number, line in enumerate(lines)}
-    # Imported here because most builds train nothing.
-    from corpusmill.tokenization.training.parts import (  # noqa: PLC0415
-        SPECIAL_TOKENS,
-        bert_tokenizer,
-    )
-
     missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
     if missing:
         cause = f"it lacks the lines {', '.join(missing)}, so it is not a BERT vocabulary"
