@@ -33,11 +33,13 @@ _MACHINE = "Repair the disk or mount, or name another place"
 _LIMITS = "Raise the limit (ulimit)"
 _MEMORY = "Free some, raise the limit (ulimit -v), or use a machine with more"
 _NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory|malloc of size")
-# What the system refuses for reasons that lie with the machine or the user's paths.
-_CURES = {
+# What the system refuses for reasons that lie with the user's paths, and with the machine.
+REFUSALS = {
     errno.EACCES: _RIGHTS, errno.EPERM: _RIGHTS, errno.EISDIR: _PLACE, errno.ENOTDIR: _PLACE,
-    errno.ELOOP: _PLACE, errno.ENAMETOOLONG: _PLACE, errno.EMFILE: _LIMITS, errno.ENFILE: _LIMITS,
-    errno.EFBIG: _LIMITS, errno.EAGAIN: _LIMITS, errno.ENOTCONN: _MACHINE,
+    errno.ELOOP: _PLACE, errno.ENAMETOOLONG: _PLACE, errno.ENOTCONN: _MACHINE,
+}  # fmt: skip
+_CURES = REFUSALS | {
+    errno.EMFILE: _LIMITS, errno.ENFILE: _LIMITS, errno.EFBIG: _LIMITS, errno.EAGAIN: _LIMITS,
 }  # fmt: skip
 # What may pass or be mended during a run: numbers of the system's errors, the cause and the cure.
 PASSING_FAULTS = (

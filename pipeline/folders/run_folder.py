@@ -327,7 +327,7 @@ def _lose(folder: RunFolder, run: Run | None) -> JobFailedError:
     if run is None:
         _remove(folder)
         cause = f"another run, or somebody else, has removed or moved {own.folder}"
-        return JobFailedError(cause)
+        return JobFailedError(f"{cause}. Run again where nothing else changes the folder")
     if run.temp_folder != folder.path:  # in which another one may go on
         for temporary in own.temporary_folders:
             temporary.discard(was_there=True)
@@ -344,9 +344,10 @@ def name_units(finished: Mapping[str, int]) -> str:
     """Put units of work into words.
 
     Example:
-        {"task": 12, "shard": 1} gives "12 tasks and 1 shard".
+        {"task": 12, "pool": 1, "shard": 1} gives "12 tasks, 1 pool and 1 shard".
     """
-    return " and ".join(count_things(number, kind) for kind, number in finished.items())
+    things = [count_things(number, kind) for kind, number in finished.items()]
+    return " and ".join(filter(None, [", ".join(things[:-1]), *things[-1:]]))
 
 
 def describe_finished(

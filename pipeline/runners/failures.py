@@ -6,7 +6,7 @@ import sys
 import traceback
 from dataclasses import dataclass
 
-from corpusmill.console.outcomes import PASSING_FAULTS
+from corpusmill.console.outcomes import PASSING_FAULTS, REFUSALS
 from corpusmill.errors import OutageError, RefusedError, UserError, option
 
 # Whoever asks for a bundle that failed hears that it did, as an effect of its failure.
@@ -73,7 +73,13 @@ _FAULTS = (
         option("workers"),
     ),
     _Fault(
-        re.compile(r"Permission denied[^\n]*"),
+        re.compile(r"NotAFileError: \[Errno \d+\] ([^\n]+)"),
+        "something else is in the place of a file",
+        "Remove it, or name another place; then run again",
+        _PLACES,
+    ),
+    _Fault(
+        re.compile(rf"(?:{'|'.join(map(os.strerror, REFUSALS))})[^\n]*"),
         "a file or folder cannot be read or written",
         "Repair it or its permissions, or name another one",
         _PLACES,

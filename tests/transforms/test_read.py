@@ -285,6 +285,20 @@ def _append(file: Path) -> None:
         stream.write("c\n")
 
 
+def _exchange_for(make: Callable[[Path], None]) -> Callable[[Path], None]:
+    def exchange(file: Path) -> None:
+        file.unlink()
+        make(file)
+
+    return exchange
+
+
+def _exchange_folder(file: Path) -> None:
+    file.unlink()
+    file.parent.rmdir()
+    file.parent.touch()
+
+
 @pytest.mark.parametrize(
     ("change", "cause"),
     [
@@ -292,13 +306,17 @@ def _append(file: Path) -> None:
         (lambda file: file.write_text("a\n"), "it ends before 4 bytes"),
         (lambda file: os.utime(file, (1, 1)), "it was written after its listing, with 4 bytes"),
         (Path.unlink, "it is not there any more; it had 4 bytes"),
+        (_exchange_folder, "it is not there any more; it had 4 bytes"),
+        (_exchange_for(Path.mkdir), "it is not a regular file any more; it had 4 bytes"),
+        (_exchange_for(os.mkfifo), "it is not a regular file any more; it had 4 bytes"),
     ],
-    ids=["grows", "shrinks", "replaced", "removed"],
+    ids=["grows", "shrinks", "replaced", "removed", "folder-removed", "a-folder", "a-pipe"],
 )
 def test_a_file_is_read_as_it_was_listed(
     change: Callable[[Path], None], cause: str, tmp_path: Path
 ) -> None:
-    file = tmp_path / "a.txt"
+    file = tmp_path / "texts" / "a.txt"
+    file.parent.mkdir()
     file.write_text("a\nb\n")
     planned = _plan(file)
     change(file)

@@ -9,12 +9,13 @@ from typing import BinaryIO, cast
 
 from corpusmill.corpus.hub_data_sets import is_hub_path
 from corpusmill.errors import UserError, option
-from corpusmill.location import scheme_of
+from corpusmill.location import NotAFileError, scheme_of
 from transforms.elements import PlannedRange
 from transforms.storage.files import CALLS_AT_ONCE, SMALL_FILE_BYTES, map_ahead, open_file
 from transforms.storage.objects import find_object, is_object_path
 
 _GONE, _SHORTER = "it is not there any more; it had", "it ends before"
+_NOT_A_FILE = "it is not a regular file any more; it had"
 
 
 class _ListedReader(io.RawIOBase):
@@ -78,10 +79,11 @@ def _open(planned: PlannedRange, fetched_bytes: int = 0) -> BinaryIO:
     small_bytes = fetched_bytes or SMALL_FILE_BYTES
     try:
         stream = open_file(planned.file, planned.bytes)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotAFileError) as error:
         if error.filename != planned.file:
             raise
-        raise _explain_change(planned, _GONE) from None
+        is_gone = isinstance(error, FileNotFoundError | NotADirectoryError)
+        raise _explain_change(planned, _GONE if is_gone else _NOT_A_FILE) from None
     if not is_object_path(planned.file) or (planned.bytes or small_bytes) >= small_bytes:
         return stream
     with stream:
