@@ -130,7 +130,7 @@ def _build_in(
     folder.begin(job, recipe.files, appended.manifest if appended else None)
     if dataset.resume:
         done = name_units(folder.own.finished)
-        console.print(f"resuming: {done} are finished" if done else "beginning anew")
+        console.print(f"resuming; finished so far: {done}" if done else "beginning anew")
     # Known documents are found by reading all text once more.
     read_bytes = recipe.read_bytes + (recipe.input_bytes if job.held else 0)
     work = Work(read_bytes, job.objective.repeats, job.plan.tasks, job.layout.shards)
