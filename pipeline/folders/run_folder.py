@@ -231,7 +231,7 @@ def run_folder(
             raise
         if not folder.handed_over:
             if folder.is_committed:
-                tidy(output)
+                _finish(own)
             else:
                 _remove(folder)
             remove_empty(made)
@@ -304,7 +304,7 @@ def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
         whole, none = "the data set is complete", "no file of the data set was published"
         error.args = (whole if is_committed else none,)
     if is_committed:
-        tidy(own.output)
+        _finish(own)
         return
     if not folder.has_begun and folder.earlier is not None:
         end_run(own.folder, run.token, FAILED)
@@ -319,6 +319,14 @@ def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
     folder.place.give_up()
     command = "The same command" if run.mistake is None else "Once that is changed, the command"
     error.add_note(describe_finished(finished, str(own.folder), command, f", {folder.restart}"))
+
+
+def _finish(own: UnfinishedRun) -> None:
+    """Finish what a run that has committed its data set has left to do."""
+    tidy(own.output)
+    # If another run went on in its place and removed them, this one may have written to them since.
+    for temporary in own.temporary_folders:
+        temporary.discard(was_there=True)
 
 
 def _lose(folder: RunFolder, run: Run | None) -> JobFailedError:

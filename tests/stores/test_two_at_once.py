@@ -63,24 +63,40 @@ def test_of_two_at_once_one_works_and_the_other_one_removes_nothing(
         assert run_any(*corpus.build(bucket, "--resume")).status == 0
 
 
-@pytest.mark.parametrize(
-    ("moment", "way"),
-    [("corpusmill-run.json", "--replace"), ("done-task", "--resume"), ("train-", "--replace")],
-)
-def test_a_run_on_another_machine_is_left_alone_until_somebody_says_that_it_has_ended(
-    bucket: Bucket, corpus: Corpus, moment: str, way: str
-) -> None:
+def _stop_at(moment: str, bucket: Bucket, command: Sequence[str]) -> ForkedCommand:
+    """Start a command, and stop it before it changes an object whose name has the given part."""
     stopped = Event()
 
     def stop(request: Request) -> None:
         if moment in request.path + request.name and not stopped.is_set():
-            first.send_signal(signal.SIGSTOP)
+            process.send_signal(signal.SIGSTOP)
             stopped.set()
 
     bucket.proxy.on_change = stop
-    first = ForkedCommand(corpus.build(bucket))
+    process = ForkedCommand(command)
     while not stopped.wait(0.1):
-        assert first.poll() is None
+        assert process.poll() is None
+    return process
+
+
+@pytest.mark.parametrize(
+    ("resumes", "moment", "way"),
+    [
+        ((), "corpusmill-run.json", "--replace"),
+        ((), "done-task", "--resume"),
+        # It wakes and writes its first files once more where the other one has removed them.
+        (("--resume",), "plan.jsonl", "--resume"),
+        ((), "train-", "--replace"),
+    ],
+)
+def test_a_run_on_another_machine_is_left_alone_until_somebody_says_that_it_has_ended(
+    bucket: Bucket, corpus: Corpus, resumes: Sequence[str], moment: str, way: str
+) -> None:
+    if resumes:
+        killed = _stop_at("done-task", bucket, corpus.build(bucket))
+        killed.kill()
+        wait_for(killed)
+    first = _stop_at(moment, bucket, corpus.build(bucket, *resumes))
     bucket.proxy.clear()
     state, name = read_objects(bucket), "out/v1/_run.json"
     run = json.loads(state[name]) | {"host": "another"}
