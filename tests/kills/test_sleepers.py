@@ -23,8 +23,8 @@ from tests.tools.jobs import Outcome, run_any, wait_for
 from tests.tools.killed_commands import find_damage
 from tests.tools.moments import (
     ALL_MOMENTS,
-    Disturbance,
     Tree,
+    call_before_changes,
     listen_to_changes,
     read_tree,
     write_tree,
@@ -138,9 +138,15 @@ def test_of_two_commands_of_which_one_sleeps_one_wins_or_both_in_a_row(
 
 
 def _stop(words: list[str], output: Path, built: Tree) -> Tree:
-    """Return what is left of a command that is killed after some of its work."""
+    """Return what is left of a command that is killed when its first task is finished."""
     trees: list[Tree] = []
+
+    def keep() -> None:
+        if not trees and any(output.glob("v*/*/done-task-*")):
+            trees.append(read_tree(output))
+
     write_tree(output, built)
-    with Disturbance(output, 150, lambda: trees.append(read_tree(output))).awaited():
+    with call_before_changes(output, keep):
         assert run_any(*words).status == 0
+    assert trees[0]["dataset.json"] == built["dataset.json"]
     return trees[0]
