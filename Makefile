@@ -139,7 +139,7 @@ $(ENV)/job: $(ENV)/python $(PROJECT)
 	touch $@
 
 # A clone has no compiled kernels: those of `make run` are compiled by two processes at once. A wheel
-# brings its own. Kernels of other sources lie in another folder, so that a change compiles them again.
+# brings its own. After a change only the kernels that it concerns are compiled.
 $(ENV)/kernels: $(ENV)/job $(shell find corpusmill -name '*.py')
 	@echo 'Compiling kernels in two processes: this takes half a minute ...'
 	@folder=$$(mktemp -d); \

@@ -34,7 +34,7 @@ from corpusmill import (
     make_batches,
     mix,
 )
-from corpusmill.arrays.kernel_cache import digest_sources, kernel_folder
+from corpusmill.arrays.kernel_cache import kernel_folder
 from corpusmill.arrays.numba_cache import BASELINES, ship_kernels
 from corpusmill.commands.build_command import list_flags
 from corpusmill.errors import UserError
@@ -288,9 +288,7 @@ def main(folder: str) -> None:
         os.environ.update(target, NUMBA_CACHE_DIR=compiled, XDG_CACHE_HOME=str(Path(name, "cache")))
         numba.config.reload_config()
         compile_kernels(Path(name))
-        print(
-            f"{ship_kernels(kernel_folder(), Path(folder), digest_sources())} kernels in {folder}"
-        )
+        print(f"{ship_kernels(kernel_folder(), Path(folder))} kernels in {folder}")
 
 
 if __name__ == "__main__":

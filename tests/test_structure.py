@@ -168,6 +168,7 @@ _ALLOWED = {
     "corpusmill/reading/cache/shard_cache.py": "works in a scratch folder that it has made",
     "corpusmill/reading/cache/pieces.py": "renames a note that it has just written",
     "corpusmill/arrays/kernel_cache.py": "removes compiled kernels, known by their suffix",
+    "corpusmill/arrays/numba_cache.py": "replaces a compiled kernel, known by its digest",
     "corpusmill/corpus/hub_data_sets.py": "renames a download that it has just written",
     "pipeline/runners/beam_pipelines.py": "removes the temporary folder of Beam's pipeline",
 }

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
+from corpusmill.arrays.kernel_keys import Compilable
 
 Array = TypeVar("Array")
 # Numba's types of the arguments, to the type of the result and a function that generates code from
@@ -18,7 +19,7 @@ Array = TypeVar("Array")
 Typing = Callable[..., tuple[Any, Callable[[Any, Any, Any, Any], Any]]]
 
 
-class _Intrinsic:
+class _Intrinsic(Compilable):
     """A function for which code is generated; numba is imported when a kernel that calls it is.
 
     Args:
@@ -28,7 +29,7 @@ class _Intrinsic:
     """
 
     def __init__(self, name: str, plain: Callable[..., Any], typing: Typing) -> None:
-        self._name, self._plain, self._typing = name, plain, typing
+        self._name, self._plain, self.definition = name, plain, typing
 
     def __call__(self, *values: Any) -> Any:
         return self._plain(*values)
@@ -42,7 +43,7 @@ class _Intrinsic:
         from numba.core.typing.templates import infer, make_intrinsic_template  # noqa: PLC0415
 
         # As numba's decorator `intrinsic`, which numba would have to be imported for.
-        return Function(infer(make_intrinsic_template(self, self._typing, self._name)))
+        return Function(infer(make_intrinsic_template(self, self.definition, self._name)))
 
 
 def _type_borrow(_: Any, array: Any) -> tuple[Any, Callable[[Any, Any, Any, Any], Any]]:

@@ -1,16 +1,16 @@
-"""Compiled kernels on disk, in one folder for each state of the library's sources.
+"""Compiled kernels on disk, each under the digest of what it is compiled from.
 
 Numba compiles a cached kernel again when the kernel's own file changes, but not when another file
 changes whose kernels it calls. After an update in place, by pip or by an engine that installs a
-wheel on a worker, old random streams could live on in the cache. Therefore the folder's name holds
-a digest of all sources: kernels of other sources are never found.
+wheel on a worker, old random streams could live on in the cache. Therefore a kernel is kept under a
+key (`corpusmill.arrays.kernel_keys`) that also stands for all that it calls: those of other sources
+are never found, and those that no change concerns are.
 
-Each user has a folder. Numba's files are pickles of machine code: nobody else may write to the
-folder, and a damaged file is compiled anew. A wheel brings compiled kernels along
+Each user has a folder. Its files are pickles of machine code: nobody else may write to the folder,
+and a damaged file is compiled anew. A wheel brings compiled kernels along
 (`corpusmill.arrays.numba_cache`); the folder then takes those that it lacks.
 """
 
-import hashlib
 import os
 import stat
 import time
@@ -22,21 +22,22 @@ from tempfile import gettempdir, mkdtemp
 from threading import RLock
 from typing import Any
 
+from corpusmill.arrays.kernel_keys import Compilable, digest_kernel
+
 try:
     import fcntl
 except ImportError:  # Windows has none
     fcntl = None  # type: ignore[assignment]
 
-_PACKAGE = Path(__file__).parent.parent
 # Where a wheel has its compiled kernels; a checkout has none.
-SHIPPED_FOLDER = _PACKAGE / "compiled_kernels"
+SHIPPED_FOLDER = Path(__file__).parent.parent / "compiled_kernels"
 
-# Folders for other sources are removed if they are not among the ones used last, and unused for a
-# day: a process that began with them may still run.
-_KEPT_FOLDERS, _SECONDS_KEPT = 8, 24 * 60 * 60
+# Files that no process has read for so long are removed: their kernels have changed.
+_SECONDS_KEPT = 30 * 24 * 60 * 60
 
 _LOCK = RLock()
 _USER = os.getuid() if hasattr(os, "getuid") else 0  # as Windows has it
+FOLDER_NAME = f"corpusmill-kernels-{_USER}"
 
 
 # Called when the first kernel is compiled, and not loaded; None once that has happened.
@@ -54,9 +55,10 @@ def _announce() -> None:
     action, _before_compiling = _before_compiling, None
     if action:
         action()
+    _remove_unused()
 
 
-class Kernel:
+class Kernel(Compilable):
     """A function that is compiled when it is first called, or loaded from `kernel_folder`.
 
     Numba is imported then, too: help and messages need none of it, and it takes a fifth of a
@@ -73,8 +75,8 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any], inline: str) -> None:
         update_wrapper(self, function)
-        self.py_func = function
-        self.targetoptions: Mapping[str, Any] = {"inline": inline}
+        self.py_func = self.definition = function
+        self.targetoptions = {"nogil": True, "inline": inline}
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:  # noqa: D102  that of the function
         return self.compiled(*args, **keywords)
@@ -87,19 +89,14 @@ class Kernel:
         """Numba's dispatcher; with NUMBA_DISABLE_JIT the function itself."""
         import numba  # noqa: PLC0415  see above
 
-        # Numba chooses a kernel's folder here. Functions of other libraries keep their own.
-        with _LOCK:
-            previous, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(kernel_folder())
-            try:
-                dispatcher = numba.njit(nogil=True, **self.targetoptions)(self.py_func)
-                if hasattr(dispatcher, "py_func"):  # or else it is the function itself
-                    dispatcher._cache = _start_cache()(self.py_func)
-                    resolve = dispatcher.get_call_template
-                    dispatcher.get_call_template = partial(_resolve_by_types, resolve)
-                    dispatcher.compile = partial(self._compile_alone, dispatcher.compile)
-                return dispatcher
-            finally:
-                numba.config.CACHE_DIR = previous
+        dispatcher = numba.njit(**self.targetoptions)(self.py_func)
+        if hasattr(dispatcher, "py_func"):  # or else it is the function itself
+            with _LOCK:
+                dispatcher._cache = _start_cache()(self.py_func, digest_kernel(self))
+            resolve = dispatcher.get_call_template
+            dispatcher.get_call_template = partial(_resolve_by_types, resolve)
+            dispatcher.compile = partial(self._compile_alone, dispatcher.compile)
+        return dispatcher
 
     def _compile_alone(self, compile_kernel: Callable[[Any], Any], signature: Any) -> Any:
         """Compile a kernel, or load it, while other processes that need it wait for the result."""
@@ -138,8 +135,8 @@ def _resolve_by_types(
 
 
 @cache
-def _start_cache() -> Callable[[Callable[..., Any]], Any]:
-    """Return what makes the cache of a kernel, and hear of kernels that are compiled."""
+def _start_cache() -> Callable[[Callable[..., Any], str], Any]:
+    """Return what makes the cache of a kernel with a key, and hear of kernels that are compiled."""
     from numba.core import event  # noqa: PLC0415  see `Kernel`
 
     from corpusmill.arrays.numba_cache import (  # noqa: PLC0415  likewise
@@ -149,8 +146,7 @@ def _start_cache() -> Callable[[Callable[..., Any]], Any]:
     )
 
     event.register("numba:compile", Compilations(_announce))
-    shipped = find_shipped(SHIPPED_FOLDER, partial(digest_sources, _PACKAGE))
-    return partial(KernelCache, shipped=shipped)
+    return partial(KernelCache, folder=kernel_folder(), shipped=find_shipped(SHIPPED_FOLDER))
 
 
 def njit(function: Callable[..., Any] | None = None, *, inline: str = "never") -> Any:
@@ -166,32 +162,21 @@ def njit(function: Callable[..., Any] | None = None, *, inline: str = "never") -
 
 
 @cache
-def kernel_folder(package: Path = _PACKAGE) -> Path:
-    """Make the folder of the compiled kernels, and remove those for sources that are long unused.
+def kernel_folder() -> Path:
+    """Make the folder of the compiled kernels.
 
     It lies in the folder that NUMBA_CACHE_DIR names, or else in the user's cache folder. Nothing is
     written to the library's own folder.
-
-    Args:
-        package: the folder of the sources.
     """
     import numba  # noqa: PLC0415  see `Kernel`
 
-    name = f"corpusmill-kernels-{_USER}-"
-    digest = digest_sources(package)
     # Called one by one: there may be no folder for temporary files, nor any need of one.
     for find in (lambda: numba.config.CACHE_DIR, cache_folder, gettempdir):
         parent = find()
-        if not parent:
-            continue
-        folder = Path(parent, name + digest)
-        is_new = not folder.exists()
-        if make_own(folder):
-            if is_new:
-                _remove_unused(folder.parent, name)
+        if parent and make_own(folder := Path(parent, FOLDER_NAME)):
             return folder
     # The processes that this one starts use it, too.
-    os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = mkdtemp(prefix=name)
+    os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = mkdtemp(prefix=f"{FOLDER_NAME}-")
     return Path(numba.config.CACHE_DIR)
 
 
@@ -226,32 +211,16 @@ def _is_own(folder: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == _USER and is_private
 
 
-def _remove_unused(parent: Path, name: str) -> None:
-    with suppress(OSError):  # another process may be removing them
-        own = [(folder.stat().st_mtime, folder) for folder in parent.glob(f"{name}*")]
-        for used, folder in sorted(own, reverse=True)[_KEPT_FOLDERS:]:
-            if time.time() - used > _SECONDS_KEPT and _is_own(folder):
-                _remove_kernels(folder)
-
-
-def _remove_kernels(folder: Path) -> None:
-    """Remove a folder of kernels, but no other files."""
-    for path in (*sorted(folder.rglob("*"), reverse=True), folder):
-        with suppress(OSError):  # another process may remove it; or it holds another file
-            if path.is_dir() and not path.is_symlink():
-                path.rmdir()
-            elif path.suffix in {".nbi", ".nbc", ".lock"}:
-                path.unlink()
-
-
-@cache
-def digest_sources(package: Path = _PACKAGE) -> str:
-    """Return the SHA-256 of the names and contents of all sources of a package.
-
-    It is computed once: a process goes on with the sources that it has begun with.
-    """
-    digest = hashlib.sha256()
-    for source in sorted(package.rglob("*.py")):
-        digest.update(f"{source.relative_to(package)}\n".encode())
-        digest.update(source.read_bytes())
-    return digest.hexdigest()
+@cache  # once is enough: it is for what earlier releases have left
+def _remove_unused() -> None:
+    """Remove kernels that are long unused from all the user's folders, but no other files."""
+    for folder in kernel_folder().parent.glob(f"{FOLDER_NAME}*"):
+        for path in (*sorted(folder.rglob("*"), reverse=True), folder) if _is_own(folder) else ():
+            with suppress(OSError):  # another process may remove it; or it holds another file
+                status = path.lstat()
+                if time.time() - status.st_mtime < _SECONDS_KEPT:
+                    continue
+                if stat.S_ISDIR(status.st_mode):
+                    path.rmdir()
+                elif path.suffix in {".nbi", ".nbc", ".lock"}:
+                    path.unlink()

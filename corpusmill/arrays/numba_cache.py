@@ -2,33 +2,40 @@
 
 A wheel holds kernels in compiled form, so that the first run need not compile them. They are made
 for one version of Python, of numba and of LLVM, and for processors with the features of a baseline.
-On any other machine, and where the sources are not those of the wheel, kernels are compiled as they
-always are. The file is a pickle and machine code, as trusted as the sources beside it; whatever of
+On any other machine, and where its sources are not those of the wheel, a kernel is compiled as it
+always is. The file is a pickle and machine code, as trusted as the sources beside it; whatever of
 it does not have the digest that the index names is not loaded.
+
+Numba's own files would be named by the kernel's line and hold the state of its source file. Here
+they are named by all that the machine code depends on, so that there is nothing to compare.
 
 This is imported with numba, by the first kernel that is called.
 """
 
 import hashlib
-import io
 import json
+import os
 import pickle
 import platform
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import llvmlite
 import numba
 from llvmlite.binding import get_host_cpu_features, parse_assembly, parse_bitcode
 from numba.core import event
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+from numba.core.caching import NullCache
 from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompileResult
 from numba.core.funcdesc import FunctionDescriptor
 from numba.core.runtime import rtsys
+from numba.core.serialize import dumps
+from numba.core.types import Type
 
 # For each machine the processor that numba compiles for, by LLVM's name, and the features that it
 # implies: those of the x86-64 psABI's level 3, which machines have had since 2013.
@@ -43,6 +50,11 @@ BASELINES = {
     "aarch64": ("generic", "neon"),
 }
 
+# What compiled kernels fit, apart from the processor.
+_PLATFORM = (
+    *(sys.implementation.cache_tag, numba.__version__, llvmlite.__version__),
+    *(sys.platform, platform.machine()),
+)
 _INDEX, _CONTENT = "index.json", "kernels.bin"
 # The place of the annotated source in what numba keeps of a kernel; only its debugger shows it.
 _ANNOTATION = 6
@@ -59,34 +71,27 @@ class ShippedKernels:
     def __init__(self, folder: Path, kernels: dict[str, tuple[int, int, str]]) -> None:
         self._content, self._kernels = folder / _CONTENT, kernels
 
-    def find(self, function: Any, signature: Any) -> Any:
-        """Return what numba keeps of a compiled kernel, or None.
+    def find(self, name: str) -> bytes | None:
+        """Return what is kept of a compiled kernel, or None.
 
         Args:
-            function: the kernel as it was written.
-            signature: the types of its arguments.
+            name: its name, as `name_kernel` returns it.
         """
-        name = _name(function.__module__, function.__qualname__, signature)
-        if name not in self._kernels:
-            return None
-        start, length, digest = self._kernels[name]
-        try:
-            with self._content.open("rb") as content:
-                content.seek(start)
-                compiled = content.read(length)
-        except OSError:
-            return None
-        is_whole = hashlib.sha256(compiled).hexdigest() == digest
-        return pickle.loads(compiled) if is_whole else None  # noqa: S301  it is the wheel's own
+        start, length, digest = self._kernels.get(name, (0, 0, ""))
+        with suppress(OSError), self._content.open("rb") as content:
+            content.seek(start)
+            compiled = content.read(length)
+            if hashlib.sha256(compiled).hexdigest() == digest:
+                return compiled
+        return None
 
 
 @cache
-def find_shipped(folder: Path, digest_sources: Callable[[], str]) -> ShippedKernels | None:
-    """Return the kernels that lie in a folder, if they are for these sources and this machine.
+def find_shipped(folder: Path) -> ShippedKernels | None:
+    """Return the kernels that lie in a folder, if they are for processors like this one.
 
     Args:
         folder: the folder.
-        digest_sources: returns the digest of the library's sources.
     """
     if numba.config.CPU_NAME:  # whoever names a processor wants kernels for this one
         return None
@@ -94,22 +99,16 @@ def find_shipped(folder: Path, digest_sources: Callable[[], str]) -> ShippedKern
         index = json.loads((folder / _INDEX).read_bytes())
     except (OSError, ValueError):
         return None
-    features = get_host_cpu_features()
-    is_fit = (
-        index["platform"] == _describe_platform()
-        and all(features.get(name) for name in index["features"])
-        and index["sources"] == digest_sources()
-    )
+    is_fit = all(map(get_host_cpu_features().get, index["features"]))
     return ShippedKernels(folder, index["kernels"]) if is_fit else None
 
 
-def ship_kernels(compiled: Path, folder: Path, sources: str) -> int:
-    """Write the compiled kernels of a cache of numba's as a wheel holds them.
+def ship_kernels(compiled: Path, folder: Path) -> int:
+    """Write the compiled kernels of a folder as a wheel holds them.
 
     Args:
-        compiled: the cache. All of it was compiled for the baseline of this machine.
+        compiled: the folder. All of it was compiled for the baseline of this machine.
         folder: a new folder.
-        sources: the digest of the library's sources.
 
     Returns:
         How many kernels were written, each signature for itself.
@@ -117,63 +116,46 @@ def ship_kernels(compiled: Path, folder: Path, sources: str) -> int:
     folder.mkdir(parents=True)
     kernels, start = {}, 0
     with (folder / _CONTENT).open("wb") as content:
-        for name, kernel in sorted(_read_cache(compiled)):
-            content.write(kernel)
+        for path in sorted(compiled.glob("*.nbc")):
+            kept = list(pickle.loads(path.read_bytes()))  # noqa: S301  this process or another one has compiled it
+            kept[_ANNOTATION] = ""
+            kernel = pickle.dumps(tuple(kept))
+            name, _processor, _suffix = path.name.rsplit(".", 2)
             kernels[name] = (start, len(kernel), hashlib.sha256(kernel).hexdigest())
-            start += len(kernel)
-    index = {
-        "platform": _describe_platform(),
-        "features": BASELINES[platform.machine()][1].split(),
-        "sources": sources,
-        "kernels": kernels,
-    }
+            start += content.write(kernel)
+    index = {"features": BASELINES[platform.machine()][1].split(), "kernels": kernels}
     (folder / _INDEX).write_text(json.dumps(index, indent=0), encoding="utf-8")
     return len(kernels)
 
 
-def _read_cache(compiled: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the name of each kernel and signature of a cache, and what numba keeps of it."""
-    for path in sorted(compiled.rglob("*.nbi")):
-        with path.open("rb") as file:
-            pickle.load(file)  # noqa: S301  the version; this process or another one has compiled it
-            _, overloads = pickle.load(file)  # noqa: S301  likewise
-        for (signature, *_), name in overloads.items():
-            kept = list(pickle.loads(path.with_name(name).read_bytes()))  # noqa: S301  likewise
-            kept[_ANNOTATION] = ""
-            yield _name(kept[1].modname, kept[1].qualname, signature), pickle.dumps(tuple(kept))
+def name_kernel(function: Any, key: str, signature: tuple[Type, ...]) -> str:
+    """Return the name of a compiled kernel, for each processor: it differs if anything else does.
+
+    Args:
+        function: the kernel as it was written.
+        key: the digest of what it is compiled from.
+        signature: the types of its arguments.
+    """
+    fitting = f"{_PLATFORM} {key} {_describe_key(signature)}"
+    return f"{function.__module__}.{function.__name__}-{_digest(fitting)}"
 
 
-def _name(module: str, function: str, signature: Any) -> str:
-    return f"{module}.{function} {signature}"
+def _digest(value: object) -> str:
+    return hashlib.sha256(f"{value}".encode()).hexdigest()[:32]
 
 
-def _describe_platform() -> dict[str, str]:
-    return {
-        "python": str(sys.implementation.cache_tag),
-        "numba": numba.__version__,
-        "llvmlite": llvmlite.__version__,
-        "system": sys.platform,
-        "machine": platform.machine(),
-    }
+@cache
+def _describe_type(type_: Type) -> str:
+    return f"{type_} {_describe_key(type_.key)}"
 
 
-class SealedFiles(IndexDataCacheFile):
-    """Files of compiled kernels that end with their digests; what is damaged is not there."""
-
-    def _load_index(self) -> Any:
-        return super()._load_index() if _is_whole(self._index_path) else {}
-
-    def _load_data(self, name: str) -> Any:
-        if not _is_whole(self._data_path(name)):
-            raise FileNotFoundError(name)
-        return super()._load_data(name)
-
-    @contextmanager
-    def _open_for_write(self, path: str) -> Iterator[io.BytesIO]:
-        yield (content := io.BytesIO())
-        data = content.getvalue()
-        with super()._open_for_write(path) as stream:
-            stream.write(data + hashlib.sha256(data).digest())
+def _describe_key(part: Any) -> str:
+    """Return a text for what numba tells types apart by, or for a part of it."""
+    if isinstance(part, tuple):
+        return f"({', '.join(map(_describe_key, part))})"
+    if isinstance(part, type):  # such as a named tuple, whose fields kernels find by their places
+        return f"{part.__module__}.{part.__qualname__} {getattr(part, '_fields', '')}"
+    return _describe_type(part) if isinstance(part, Type) else repr(part)
 
 
 class LoadedCode(JITCodeLibrary):
@@ -202,67 +184,77 @@ class LoadedCode(JITCodeLibrary):
         return address
 
 
-class KernelForms(CompileResultCacheImpl):
-    """How a compiled kernel is loaded."""
-
-    def rebuild(self, target: Any, kept: Any) -> Any:
-        """Load a kernel; by numba alone where it keeps kernels otherwise than is known here.
-
-        Args:
-            target: what it was compiled for.
-            kept: what numba keeps of it.
-        """
-        names: set[str] | None = getattr(target.codegen()._engine, "_defined_symbols", None)
-        match kept:
-            case (str(name), "object", (code, bitcode)), FunctionDescriptor() as function, *others:
-                library = (name, "object", (code, _empty_module()))
-            case _:
-                names = None
-        if names is None:
-            return super().rebuild(target, kept)
-        names |= {function.llvm_func_name, function.llvm_cpython_wrapper_name}
-        loaded = super().rebuild(target, (library, function, *others))
-        loaded.library.__class__, loaded.library._shared_module = LoadedCode, None
-        loaded.library.bitcode = bitcode
-        return loaded
-
-
-@cache
-def _empty_module() -> bytes:
-    bitcode: bytes = parse_assembly("").as_bitcode()
-    return bitcode
-
-
-class KernelCache(FunctionCache):
-    """The compiled forms of one kernel.
+class KernelCache(NullCache):
+    """The compiled forms of one kernel, which end with their digests; what is damaged is not there.
 
     Args:
         function: the kernel as it was written.
+        key: the digest of what it is compiled from.
+        folder: for those that are compiled here.
         shipped: the kernels of the wheel, if there are any for this machine.
     """
 
-    _impl_class = KernelForms
+    def __init__(
+        self, function: Any, key: str, *, folder: Path, shipped: ShippedKernels | None
+    ) -> None:
+        self._name = partial(name_kernel, function, key)
+        self._folder, self._shipped = folder, shipped
 
-    def __init__(self, function: Callable[..., Any], shipped: ShippedKernels | None) -> None:
-        super().__init__(function)
-        self._cache_file.__class__ = SealedFiles
-        self._shipped = shipped
-
-    def load_overload(self, signature: Any, target: Any) -> Any:
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load a compiled form, without the registries that numba compiles with.
 
         Numba looks through them before it loads a kernel, and imports half of itself for that. What
         is compiled already needs no more than the functions that count references. Numba's compiler
         looks through the registries itself.
         """
-        rtsys.initialize(target)
-        with self._guard_against_spurious_io_errors():
-            return self._load_overload(signature, target)
+        rtsys.initialize(target_context)
+        compiled = self._shipped and self._shipped.find(self._name(sig))
+        compiled = compiled or _read_sealed(self._path(sig, target_context.codegen()))
+        try:
+            return compiled and _rebuild(target_context, pickle.loads(compiled))  # noqa: S301  it is the wheel's or the user's own
+        except (AttributeError, ImportError):  # a module that it names has another name now
+            return None
 
-    def _load_overload(self, signature: Any, target: Any) -> Any:
-        if self._shipped and (kernel := self._shipped.find(self._py_func, signature)):
-            return self._impl.rebuild(target, kernel)
-        return super()._load_overload(signature, target)
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled form."""
+        if data.library.has_dynamic_globals:  # addresses in this process
+            return
+        path = self._path(sig, data.codegen)
+        content = dumps(data._reduce())
+        unfinished = path.with_name(f"{uuid4()}.nbc")
+        unfinished.write_bytes(content + hashlib.sha256(content).digest())
+        unfinished.replace(path)
+
+    def _path(self, signature: Any, codegen: Any) -> Path:
+        return self._folder / f"{self._name(signature)}.{_digest(codegen.magic_tuple())}.nbc"
+
+
+def _rebuild(target: Any, kept: Any) -> Any:
+    """Load a kernel; by numba alone where it keeps kernels otherwise than is known here.
+
+    Args:
+        target: what it was compiled for.
+        kept: what numba keeps of it.
+    """
+    names: set[str] | None = getattr(target.codegen()._engine, "_defined_symbols", None)
+    match kept:
+        case (str(name), "object", (code, bitcode)), FunctionDescriptor() as function, *others:
+            library = (name, "object", (code, _empty_module()))
+        case _:
+            names = None
+    if names is None:
+        return CompileResult._rebuild(target, *kept)
+    names |= {function.llvm_func_name, function.llvm_cpython_wrapper_name}
+    loaded = CompileResult._rebuild(target, library, function, *others)
+    loaded.library.__class__, loaded.library._shared_module = LoadedCode, None
+    loaded.library.bitcode = bitcode
+    return loaded
+
+
+@cache
+def _empty_module() -> bytes:
+    bitcode: bytes = parse_assembly("").as_bitcode()
+    return bitcode
 
 
 class Compilations(event.Listener):
@@ -283,10 +275,14 @@ class Compilations(event.Listener):
         """Do nothing."""
 
 
-def _is_whole(path: str) -> bool:
+def _read_sealed(path: Path) -> bytes | None:
+    """Return what a file holds before its digest, and note its use; None if it does not fit."""
     try:
-        content = Path(path).read_bytes()
+        content = path.read_bytes()
     except OSError:
-        return False
+        return None
+    with suppress(OSError):  # another process may have removed it since
+        os.utime(path)
     size = hashlib.sha256().digest_size
-    return hashlib.sha256(content[:-size]).digest() == content[-size:]
+    is_whole = hashlib.sha256(content[:-size]).digest() == content[-size:]
+    return content[:-size] if is_whole else None

@@ -1,9 +1,8 @@
 """The message about the compilation of kernels, for which only the first run waits."""
 
 import logging
-import re
 
-from corpusmill.arrays.kernel_cache import before_compiling, kernel_folder
+from corpusmill.arrays.kernel_cache import FOLDER_NAME, before_compiling, kernel_folder
 from corpusmill.console.terminal import Terminal
 
 _LOG = logging.getLogger("pipeline")
@@ -18,8 +17,7 @@ def say_that_kernels_are_compiled() -> None:
     """Say in one line what the run waits for: on standard error, unless the log says it there."""
     folder = kernel_folder()
     text = "compiling kernels for this machine's processor, which takes up to a minute; "
-    # Other processes find a folder that is named by the digest of the library's sources.
-    if re.fullmatch("[0-9a-f]{64}", folder.name.rpartition("-")[2]):
+    if folder.name == FOLDER_NAME:  # which other processes find
         text += f"this happens once, as they are kept in {folder}"
     else:
         text += "no cache folder can be written, so name one with NUMBA_CACHE_DIR to keep them"

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from numba.core.caching import UserProvidedCacheLocator
 
 from corpusmill.arrays.kernel_cache import kernel_folder
 from tests.conftest import CHECKOUT
@@ -158,22 +157,13 @@ def _make_root(root: Path, boot: Path, shared: Path) -> None:
     packages = environment / _site_packages().relative_to(sys.prefix)
     # .pth files within a folder that a .pth file names are ignored, and so the editable install is.
     (packages / "packages.pth").write_text(f"{_PACKAGES}\n")
-    # Images have compiled kernels, too; numba finds them by the path of their sources.
-    kernels = root / _KERNELS[1:] / kernel_folder().name
-    for source in (CHECKOUT / "corpusmill").rglob("*/"):
-        compiled = kernel_folder() / _subfolder_of_kernels(source)
-        if compiled.is_dir():
-            installed = Path("/", (packages / source.relative_to(CHECKOUT)).relative_to(root))
-            shutil.copytree(compiled, kernels / _subfolder_of_kernels(installed))
+    # Images have compiled kernels, too.
+    shutil.copytree(kernel_folder(), root / _KERNELS[1:] / kernel_folder().name)
     for name in ("/proc", "/tmp", _PACKAGES, str(shared)):  # noqa: S108  the host's own
         (root / name[1:]).mkdir(parents=True)
     target = root / _BOOT[1:]
     target.parent.mkdir(parents=True)
     shutil.copy(boot, target)
-
-
-def _subfolder_of_kernels(sources: Path) -> str:
-    return str(UserProvidedCacheLocator.get_suitable_cache_subpath(str(sources / "any.py")))
 
 
 def _site_packages() -> Path:

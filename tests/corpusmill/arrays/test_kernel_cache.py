@@ -16,20 +16,8 @@ from corpusmill.arrays.kernel_cache import njit
 
 PACKAGE = Path(corpusmill.__file__).parent
 # The functions as they are in the file, though an environment may name the folder of its kernels.
-_SOURCE = str(PACKAGE / "arrays" / "kernel_cache.py")
-_FUNCTIONS = runpy.run_path(_SOURCE)
+_FUNCTIONS = runpy.run_path(str(PACKAGE / "arrays" / "kernel_cache.py"))
 choose_folder = _FUNCTIONS["kernel_folder"].__wrapped__
-# Here sources change within a process.
-choose_folder.__globals__["digest_sources"] = _FUNCTIONS["digest_sources"].__wrapped__
-
-
-@pytest.fixture
-def package(tmp_path: Path) -> Path:
-    """A package of two sources."""
-    (tmp_path / "package" / "inner").mkdir(parents=True)
-    (tmp_path / "package" / "a.py").write_text("first")
-    (tmp_path / "package" / "inner" / "b.py").write_text("second")
-    return tmp_path / "package"
 
 
 @pytest.fixture
@@ -41,46 +29,31 @@ def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "caches"
 
 
-@pytest.mark.parametrize(
-    ("source", "content", "is_same"),
-    [
-        ("a.py", "first", True),  # written once more, as by a second installation
-        ("a.py", "other", False),
-        ("inner/b.py", "changed", False),
-        ("inner/new.py", "", False),
-    ],
-)
-def test_kernels_of_other_sources_lie_in_another_folder(
-    source: str, content: str, is_same: bool, package: Path, caches: Path
-) -> None:
-    before = choose_folder(package)
-    (package / source).write_text(content)
-    after = choose_folder(package)
-    assert before.parent == after.parent == caches
-    assert (after == before) == is_same
-    assert not list(package.rglob("__pycache__"))
-
-
-def test_only_folders_that_are_long_unused_are_removed(package: Path, caches: Path) -> None:
-    folders = []
-    for number in range(12):
-        (package / "a.py").write_text(str(number))
-        folders.append(choose_folder(package))
-    assert all(folder.exists() for folder in folders)  # they were used within a day
-    other = caches / "another-program"
-    other.mkdir()
-    for days, folder in enumerate([*reversed(folders), other], 1):
-        os.utime(folder, (folder.stat().st_mtime - days * 86_460,) * 2)
-    (package / "a.py").write_text("11")
-    assert choose_folder(package) == folders[11]  # the folder exists, so that none is removed
-    assert all(folder.exists() for folder in folders)
-    (package / "a.py").write_text("12")
-    newest = choose_folder(package)
-    assert set(caches.iterdir()) == {newest, *folders[5:], other}
+def test_only_kernels_that_are_long_unused_are_removed(caches: Path) -> None:
+    folder = choose_folder()
+    earlier, other = folder.with_name(f"{folder.name}-of-an-earlier-release"), caches / "another"
+    paths = [
+        parent / f"{number}{suffix}"
+        for parent in (folder, earlier, other)
+        for number in range(2)
+        for suffix in (".nbi", ".nbc", ".lock", ".txt")
+    ]
+    for path in paths:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.touch()
+        if path.stem == "0":
+            os.utime(path, (path.stat().st_mtime - 31 * 86_400,) * 2)
+    _FUNCTIONS["_remove_unused"].__wrapped__()
+    removed = [path for path in paths if not path.exists()]
+    assert removed == [
+        path
+        for path in paths
+        if path.stem == "0" and path.suffix != ".txt" and path.parent != other
+    ]
 
 
 def test_a_folder_of_another_user_is_not_used(
-    package: Path, caches: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    caches: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can give a folder away")
@@ -88,21 +61,21 @@ def test_a_folder_of_another_user_is_not_used(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temp"))
     folders = []
     for parent in ("caches", "home", "temp"):
-        folders.append(choose_folder(package))
+        folders.append(choose_folder())
         assert folders[-1].parent == caches.parent / parent
         assert folders[-1].stat().st_mode & 0o077 == 0
         os.chown(folders[-1], 12345, 12345)
-    last = choose_folder(package)
+    last = choose_folder()
     assert last not in folders
     assert last.stat().st_uid == 0
     assert os.environ["NUMBA_CACHE_DIR"] == numba.config.CACHE_DIR == str(last)
 
 
-def test_a_link_to_a_folder_is_not_used(package: Path, caches: Path) -> None:
-    folder = choose_folder(package)
+def test_a_link_to_a_folder_is_not_used(caches: Path) -> None:
+    folder = choose_folder()
     folder.rename(caches / "another")
     folder.symlink_to(caches / "another")
-    assert choose_folder(package) != folder
+    assert choose_folder() != folder
 
 
 def run_python(program: str, *arguments: str, **variables: str) -> str:
@@ -234,7 +207,7 @@ def test_a_user_who_may_not_write_to_the_package_has_kernels(
     output = run_python(program, **places, PYTHONPATH=str(unwritable_package))
     assert output.startswith(str(unwritable_package))
     [folder] = (tmp_path / kept_in).rglob("corpusmill-kernels-*")
-    assert list(folder.rglob("*.nbi"))
+    assert list(folder.glob("*.nbc"))
     assert folder.stat().st_mode & 0o077 == 0
 
 
@@ -254,12 +227,11 @@ for folder in sys.argv[1:]:
     print(derive_key(1, 2, 3, 4), len(compiled), flush=True)
     os._exit(0)
 """
-# The index of a kernel (nbi) or its code (nbc), and what becomes of it.
-DAMAGES: list[tuple[str, Callable[[bytes], bytes]]] = [
-    ("nbi", lambda content: content[: len(content) // 2]),
-    ("nbc", lambda _: b""),
-    ("nbc", lambda content: content[:-40] + bytes([content[-40] ^ 1]) + content[-39:]),
-    ("nbi", lambda _: pickle.dumps(print)),
+DAMAGES: list[Callable[[bytes], bytes]] = [
+    lambda _: b"",
+    lambda content: content[: len(content) // 2],
+    lambda content: content[:-40] + bytes([content[-40] ^ 1]) + content[-39:],
+    lambda _: pickle.dumps(print),
 ]
 
 
@@ -274,10 +246,10 @@ def test_damaged_files_of_a_kernel_are_compiled_anew(tmp_path: Path) -> None:
     [kernels] = (tmp_path / "intact").iterdir()
     assert kernels.stat().st_mode & 0o077 == 0
     folders = []
-    for number, (suffix, change) in enumerate(DAMAGES):
+    for number, change in enumerate(DAMAGES):
         folders.append(tmp_path / f"damaged-{number}")
         shutil.copytree(tmp_path / "intact", folders[-1])
-        for file in folders[-1].rglob(f"*.{suffix}"):
+        for file in folders[-1].rglob("*.nbc"):
             file.write_bytes(change(file.read_bytes()))
     told = call(*folders, *folders)
     assert told == [f"{result} {compiled}" for compiled in (1, 0) for _ in folders]

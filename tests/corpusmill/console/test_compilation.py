@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from corpusmill.arrays.kernel_cache import FOLDER_NAME
 from corpusmill.console import compilation
 from corpusmill.console.compilation import say_that_kernels_are_compiled
 
@@ -11,7 +12,7 @@ def test_without_a_terminal_one_line_on_standard_error_or_in_the_log_says_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(logging.getLogger("pipeline"), "level", logging.INFO)
-    kept, lost = f"corpusmill-kernels-0-{'0a' * 32}", "corpusmill-kernels-0-k3_x9q2z"
+    kept, lost = FOLDER_NAME, "corpusmill-kernels-0-k3_x9q2z"
     for name, takes, has_handler in (
         (kept, True, True), (kept, True, False), (kept, False, True), (lost, True, True)
     ):  # fmt: skip
