@@ -84,10 +84,6 @@ def _type_zeros(_context: Any, _word: Any) -> tuple[Any, Callable[[Any, Any, Any
     return int64(uint64), generate
 
 
-def _load_word(text: np.ndarray, place: int) -> Any:
-    return np.frombuffer(text[place : place + 8].tobytes(), "<u8")[0]
-
-
 borrow = _Intrinsic("borrow", lambda array: array, _type_borrow)
 """Return the memory of an array without its owner, in a kernel.
 
@@ -97,7 +93,9 @@ owns. The array must be an argument of the kernel, whose caller owns it, or stay
 neither it nor a part of it may be returned.
 """
 
-load_word = _Intrinsic("load_word", _load_word, _type_load)
+load_word = _Intrinsic(
+    "load_word", lambda text, place: np.frombuffer(text, "<u8", 1, place)[0], _type_load
+)
 """Return the 8 bytes of uint8[...] from a place on, the first one lowest, as uint64.
 
 Written as eight loads, they are not always joined to one. The place is an integer of 64 bits and

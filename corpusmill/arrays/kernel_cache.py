@@ -19,10 +19,9 @@ from contextlib import suppress
 from functools import cache, cached_property, partial, update_wrapper
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
-from threading import RLock
 from typing import Any
 
-from corpusmill.arrays.kernel_keys import Compilable, digest_kernel
+from corpusmill.arrays.kernel_keys import Compilable
 
 try:
     import fcntl
@@ -35,7 +34,6 @@ SHIPPED_FOLDER = Path(__file__).parent.parent / "compiled_kernels"
 # Files that no process has read for so long are removed: their kernels have changed.
 _SECONDS_KEPT = 30 * 24 * 60 * 60
 
-_LOCK = RLock()
 _USER = os.getuid() if hasattr(os, "getuid") else 0  # as Windows has it
 FOLDER_NAME = f"corpusmill-kernels-{_USER}"
 
@@ -89,10 +87,12 @@ class Kernel(Compilable):
         """Numba's dispatcher; with NUMBA_DISABLE_JIT the function itself."""
         import numba  # noqa: PLC0415  see above
 
+        from corpusmill.arrays.numba_cache import KernelCache, find_shipped  # noqa: PLC0415  it, too
+
         dispatcher = numba.njit(**self.targetoptions)(self.py_func)
         if hasattr(dispatcher, "py_func"):  # or else it is the function itself
-            with _LOCK:
-                dispatcher._cache = _start_cache()(self.py_func, digest_kernel(self))
+            shipped = find_shipped(SHIPPED_FOLDER)
+            dispatcher._cache = KernelCache(self, kernel_folder(), shipped, _announce)
             resolve = dispatcher.get_call_template
             dispatcher.get_call_template = partial(_resolve_by_types, resolve)
             dispatcher.compile = partial(self._compile_alone, dispatcher.compile)
@@ -132,21 +132,6 @@ def _resolve_by_types(
 
     plain = {name: unliteral(type_) for name, type_ in keywords.items()}
     return resolve(tuple(map(unliteral, arguments)), plain)
-
-
-@cache
-def _start_cache() -> Callable[[Callable[..., Any], str], Any]:
-    """Return what makes the cache of a kernel with a key, and hear of kernels that are compiled."""
-    from numba.core import event  # noqa: PLC0415  see `Kernel`
-
-    from corpusmill.arrays.numba_cache import (  # noqa: PLC0415  likewise
-        Compilations,
-        KernelCache,
-        find_shipped,
-    )
-
-    event.register("numba:compile", Compilations(_announce))
-    return partial(KernelCache, folder=kernel_folder(), shipped=find_shipped(SHIPPED_FOLDER))
 
 
 def njit(function: Callable[..., Any] | None = None, *, inline: str = "never") -> Any:

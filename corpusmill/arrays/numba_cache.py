@@ -28,7 +28,6 @@ from uuid import uuid4
 import llvmlite
 import numba
 from llvmlite.binding import get_host_cpu_features, parse_assembly, parse_bitcode
-from numba.core import event
 from numba.core.caching import NullCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompileResult
@@ -36,6 +35,8 @@ from numba.core.funcdesc import FunctionDescriptor
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 from numba.core.types import Type
+
+from corpusmill.arrays.kernel_keys import Compilable, digest_kernel
 
 # For each machine the processor that numba compiles for, by LLVM's name, and the features that it
 # implies: those of the x86-64 psABI's level 3, which machines have had since 2013.
@@ -55,6 +56,7 @@ _PLATFORM = (
     *(sys.implementation.cache_tag, numba.__version__, llvmlite.__version__),
     *(sys.platform, platform.machine()),
 )
+_EMPTY_MODULE: bytes = parse_assembly("").as_bitcode()
 _INDEX, _CONTENT = "index.json", "kernels.bin"
 # The place of the annotated source in what numba keeps of a kernel; only its debugger shows it.
 _ANNOTATION = 6
@@ -128,15 +130,15 @@ def ship_kernels(compiled: Path, folder: Path) -> int:
     return len(kernels)
 
 
-def name_kernel(function: Any, key: str, signature: tuple[Type, ...]) -> str:
+def name_kernel(kernel: Compilable, signature: tuple[Type, ...]) -> str:
     """Return the name of a compiled kernel, for each processor: it differs if anything else does.
 
     Args:
-        function: the kernel as it was written.
-        key: the digest of what it is compiled from.
+        kernel: the kernel.
         signature: the types of its arguments.
     """
-    fitting = f"{_PLATFORM} {key} {_describe_key(signature)}"
+    function = kernel.definition
+    fitting = (_PLATFORM, digest_kernel(kernel), _describe_key(signature))
     return f"{function.__module__}.{function.__name__}-{_digest(fitting)}"
 
 
@@ -188,17 +190,21 @@ class KernelCache(NullCache):
     """The compiled forms of one kernel, which end with their digests; what is damaged is not there.
 
     Args:
-        function: the kernel as it was written.
-        key: the digest of what it is compiled from.
+        kernel: the kernel.
         folder: for those that are compiled here.
         shipped: the kernels of the wheel, if there are any for this machine.
+        tell: what is called before one is compiled.
     """
 
     def __init__(
-        self, function: Any, key: str, *, folder: Path, shipped: ShippedKernels | None
+        self,
+        kernel: Compilable,
+        folder: Path,
+        shipped: ShippedKernels | None,
+        tell: Callable[[], None],
     ) -> None:
-        self._name = partial(name_kernel, function, key)
-        self._folder, self._shipped = folder, shipped
+        self._name = partial(name_kernel, kernel)
+        self._folder, self._shipped, self._tell = folder, shipped, tell
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load a compiled form, without the registries that numba compiles with.
@@ -210,10 +216,11 @@ class KernelCache(NullCache):
         rtsys.initialize(target_context)
         compiled = self._shipped and self._shipped.find(self._name(sig))
         compiled = compiled or _read_sealed(self._path(sig, target_context.codegen()))
-        try:
-            return compiled and _rebuild(target_context, pickle.loads(compiled))  # noqa: S301  it is the wheel's or the user's own
-        except (AttributeError, ImportError):  # a module that it names has another name now
-            return None
+        with suppress(AttributeError, ImportError):  # what it names has another name now
+            if compiled:
+                return _rebuild(target_context, pickle.loads(compiled))  # noqa: S301  it is the wheel's or the user's own
+        self._tell()
+        return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled form."""
@@ -239,7 +246,7 @@ def _rebuild(target: Any, kept: Any) -> Any:
     names: set[str] | None = getattr(target.codegen()._engine, "_defined_symbols", None)
     match kept:
         case (str(name), "object", (code, bitcode)), FunctionDescriptor() as function, *others:
-            library = (name, "object", (code, _empty_module()))
+            library = (name, "object", (code, _EMPTY_MODULE))
         case _:
             names = None
     if names is None:
@@ -251,38 +258,11 @@ def _rebuild(target: Any, kept: Any) -> Any:
     return loaded
 
 
-@cache
-def _empty_module() -> bytes:
-    bitcode: bytes = parse_assembly("").as_bitcode()
-    return bitcode
-
-
-class Compilations(event.Listener):
-    """Tells when numba compiles a kernel that it has not found.
-
-    Args:
-        tell: what is called then.
-    """
-
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell = tell
-
-    def on_start(self, event: object) -> None:  # noqa: ARG002
-        """Tell it."""
-        self._tell()
-
-    def on_end(self, event: object) -> None:
-        """Do nothing."""
-
-
 def _read_sealed(path: Path) -> bytes | None:
     """Return what a file holds before its digest, and note its use; None if it does not fit."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    with suppress(OSError):  # another process may have removed it since
+    with suppress(OSError):
+        content, size = path.read_bytes(), hashlib.sha256().digest_size
         os.utime(path)
-    size = hashlib.sha256().digest_size
-    is_whole = hashlib.sha256(content[:-size]).digest() == content[-size:]
-    return content[:-size] if is_whole else None
+        if hashlib.sha256(content[:-size]).digest() == content[-size:]:
+            return content[:-size]
+    return None
