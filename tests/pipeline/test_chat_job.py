@@ -19,7 +19,8 @@ from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.reading.mixture import mix
-from tests.corpusmill.objectives.reference_chat import Piece, encode, pack_lengths
+from tests.corpusmill.objectives.reference_chat import Piece, encode
+from tests.corpusmill.objectives.reference_gpt import best_fit
 from tests.tools import jobs
 from tests.tools.chat_data import draw_conversations, write_lines, write_tokenizer
 from tests.tools.chat_families import FAMILIES, MESSAGES, SYSTEM
@@ -90,7 +91,7 @@ def test_the_rows_are_those_of_the_reference(built: Path, pieces: list[Piece]) -
     for shard in find_files(built, "*.parquet"):
         sizes = [len(row["input_ids"]) for row in jobs.rows_of(built, shard.stem)]
         own = [len(ids) for ids, _ in cut_rows(jobs.rows_of(built, shard.stem))]
-        assert sorted(sizes) == pack_lengths(own, LENGTH)
+        assert sorted(sizes) == best_fit(own, LENGTH)
     described = jobs.read_manifest_json(built)
     counts = described["counts"]
     assert counts["build.learned_tokens"] == sum(sum(mask) for _, mask in pieces)

@@ -4,10 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 from corpusmill.reading.rows import Batch, Lists, Rows
 
 Row = Sequence[int]
+
+tokens = st.lists(st.integers(1, 300), min_size=1, max_size=9)
+pieces_of_rows = st.lists(st.lists(tokens, min_size=1, max_size=5), min_size=1, max_size=5)
 
 
 def lists_of(rows: Sequence[Row], dtype: str = "int16") -> Lists:
@@ -24,6 +28,14 @@ def rows_of(**columns: Sequence[Any]) -> Rows:
         for name, column in columns.items()
     }
     return Rows(arrays, np.arange(number), np.zeros(number, np.int64))
+
+
+def pack(rows: Sequence[Sequence[Row]]) -> Rows:
+    """Return rows of pieces as `gpt --mode pack` stores them."""
+    return rows_of(
+        input_ids=[[token for piece in pieces for token in piece] for pieces in rows],
+        cu_seqlens=[np.cumsum([0, *map(len, pieces)]).tolist() for pieces in rows],
+    )
 
 
 def lists_in(batch: Batch) -> dict[str, Any]:

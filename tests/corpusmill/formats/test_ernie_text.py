@@ -16,7 +16,7 @@ from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, DataSetContents, resolve
 from corpusmill.objectives.bert import Bert, BertOptions
-from tests.corpusmill.objectives.ernie_examples import build, ernie
+from tests.corpusmill.objectives.ernie_examples import ernie
 from tests.tools.builders import SPECIAL
 from tests.tools.knobs import knobs
 from tests.tools.shard_samples import read_shard, write_shard
@@ -71,23 +71,6 @@ def test_a_line_is_the_originals() -> None:
     assert gzip.decompress(write([batch([other])])).decode() == LINE[:-2] + "0\n"
 
 
-def test_a_line_as_the_originals_trainer_reads_it() -> None:
-    rows = build({0: [[10, 11, 12], [13]], 1: [[14], [15, 16]]}, max_seq_length=40)
-    finished = ernie(max_seq_length=40).finish(rows, False)
-    lines = gzip.decompress(write([finished])).decode().splitlines()
-    for line, row in zip(lines, finished.to_pylist(), strict=True):
-        fields = line.strip().split(";")
-        token_ids, types, positions, seg_labels = (
-            [int(number) for number in field.split(" ")] for field in fields[:4]
-        )
-        assert token_ids == row["input_ids"]
-        assert types == row["token_type_ids"]
-        assert positions == list(range(len(token_ids)))
-        assert seg_labels == row["seg_labels"]
-        assert int(fields[4]) == 1 - row["next_sentence_label"]
-        assert len(fields) == 5
-
-
 @given(st.lists(examples(), max_size=30), st.integers(1, 7))
 def test_rows_come_back(rows: list[dict[str, Any]], batch_rows: int) -> None:
     assert read(write([batch(rows)]), batch_rows) == rows
@@ -99,21 +82,6 @@ def test_every_type_of_ids_comes_back(dtype: str) -> None:
     largest = int(np.iinfo(dtype).max)
     row = {**ROW, "input_ids": [0, 9, 10, 99, largest, 1]}
     assert read(write([batch([row], columns)], columns), columns=columns) == [row]
-
-
-def test_a_shard_of_many_blocks_comes_back() -> None:
-    rows = [
-        {
-            "input_ids": [(i * j) % 32768 for j in range(1 + i % 40)],
-            "token_type_ids": [int(j > 5) for j in range(1 + i % 40)],
-            "seg_labels": [(i + j) % 3 - 1 for j in range(1 + i % 40)],
-            "next_sentence_label": i % 2,
-        }
-        for i in range(9000)
-    ]
-    content = write([batch(rows[:4000]), batch(rows[4000:])])
-    assert len(gzip.decompress(content)) > 2**21
-    assert read(content, 777) == rows
 
 
 def test_columns_in_another_order_and_a_slice() -> None:

@@ -4,7 +4,6 @@ import io
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -122,18 +121,6 @@ def test_nanogpt_reads_one_array(typed: tuple[str, Rows], data: st.DataObject) -
     assert read("nanogpt", files, dtype) == rows
     parts = [write("nanogpt", part, dtype) for part in (rows[:border], rows[border:])]
     assert [one + other for one, other in zip(*parts, strict=True)] == files
-
-
-def test_files_map_as_the_trainers_map_them(tmp_path: Path) -> None:
-    rows = [[50256, 1], [2, 3, 50256]]
-    for suffix, content in zip((".bin", ".idx"), write("megatron", rows, "uint16"), strict=True):
-        (tmp_path / f"shard{suffix}").write_bytes(content)
-    index = np.memmap(tmp_path / "shard.idx", mode="r", order="C")
-    assert bytes(index[:34]) == struct.pack("<9sQBQQ", b"MMIDIDX\0\0", 1, 8, 2, 3)
-    assert bytes(index[34:]) == struct.pack("<2i2q3q", 2, 3, 0, 4, 0, 1, 2)
-    (tmp_path / "train.bin").write_bytes(write("nanogpt", rows, "uint16")[0])
-    data = np.memmap(tmp_path / "train.bin", dtype=np.uint16, mode="r")
-    assert data.tolist() == [50256, 1, 2, 3, 50256]
 
 
 @pytest.mark.parametrize("read_tokens", [1, 9, 10, 11])

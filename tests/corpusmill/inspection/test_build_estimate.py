@@ -42,10 +42,6 @@ def test_strata_are_neighbours_with_enough_documents(documents: list[int]) -> No
     assert len(sums) <= 1 or sums.min() >= 30
 
 
-def test_strata_of_the_docstring() -> None:
-    assert stratify(np.array([30, 1, 29, 0, 5])).tolist() == [0, 1, 1, 1, 1]
-
-
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=200))
 def test_a_sample_of_everything_has_no_error(lengths: list[int]) -> None:
     token_counts = np.array(lengths)

@@ -189,8 +189,3 @@ def test_even_values_give_even_bars(largest: int, number: int, width: int) -> No
 def test_a_few_large_values_have_a_bin_of_their_own() -> None:
     bins = cut_bins([Distribution("length", {1: 50, 127: 49, 1000: 1})])
     assert (bins[0], bins[-2], bins[-1]) == (range(2), range(126, 128), range(128, 1001))
-
-
-def test_the_shares_of_the_docstring() -> None:
-    shares = bin_shares(Distribution("length", {1: 1, 2: 3}), (range(2), range(2, 4)))
-    assert shares.tolist() == [0.25, 0.75]

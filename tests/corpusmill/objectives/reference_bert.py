@@ -1,37 +1,15 @@
 """BERT's examples in plain Python, written from the article to be read.
 
-"Preparing Data for BERT Training" in three steps: a document to pairs of segments, a pair cut to
-length, a pair masked. The kernels of `corpusmill.objectives` draw other random numbers; their
-results must have the same distribution (test_sentence_pairs.py and test_load_masking.py).
-
-A deliberate difference that `corpusmill.objectives.bert` names is made here, too: random
-replacement ids are drawn from all ids except special tokens.
+"Preparing Data for BERT Training" in two steps: a document to pairs of segments, a pair cut to
+length. The kernels of `corpusmill.objectives` draw other random numbers; their results must have
+the same distribution (test_sentence_pairs.py).
 """
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
 
 Sentence = list[int]
 Document = list[Sentence]
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """The properties of a tokenizer that the reference needs."""
-
-    size: int
-    cls_id: int
-    sep_id: int
-    mask_id: int
-    pad_id: int
-    special_ids: tuple[int, ...]
-
-    @cached_property
-    def replacement_ids(self) -> list[int]:
-        """The ids from which random replacements are drawn."""
-        return [token for token in range(self.size) if token not in self.special_ids]
 
 
 def generate_fitting_pairs(
@@ -91,20 +69,3 @@ def truncate_pair(
     while len(first) + len(second) > max_num_tokens:
         longer = first if len(first) > len(second) else second
         longer.pop(0 if rng.random() < 0.5 else -1)
-
-
-def mask(
-    input_ids: list[int], predictions: int, vocabulary: Vocabulary, rng: random.Random
-) -> tuple[list[int], list[int]]:
-    """Mask places of `input_ids`; return the places and the original ids."""
-    never = {vocabulary.cls_id, vocabulary.sep_id, vocabulary.pad_id}
-    places = [place for place, token in enumerate(input_ids) if token not in never]
-    rng.shuffle(places)
-    positions = sorted(places[:predictions])
-    labels = [input_ids[place] for place in positions]
-    for place in positions:
-        if rng.random() < 0.8:
-            input_ids[place] = vocabulary.mask_id
-        elif rng.random() < 0.5:
-            input_ids[place] = rng.choice(vocabulary.replacement_ids)
-    return positions, labels

@@ -51,15 +51,3 @@ def encode(
     encoding = tokenizer.encode(text, add_special_tokens=False)
     mask = [int(all(learned[begin:end])) for begin, end in encoding.offsets]
     return tuple(encoding.ids), tuple(mask)
-
-
-def pack_lengths(lengths: Sequence[int], longest: int) -> list[int]:
-    """Return the sorted lengths of the rows of best-fit packing, by trying all rows."""
-    rows: list[int] = []
-    for length in sorted(lengths, reverse=True):
-        fitting = [place for place, row in enumerate(rows) if row + length <= longest]
-        if fitting:
-            rows[max(fitting, key=lambda place: rows[place])] += length
-        else:
-            rows.append(length)
-    return sorted(rows)

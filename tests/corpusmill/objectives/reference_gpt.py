@@ -6,11 +6,6 @@ Ding et al. 2024, "Fewer Truncations Improve Language Modeling" (best-fit packin
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
-
-import numpy as np
-
-from corpusmill.objectives.examples.windows import count_examples
 
 
 def windows(tokens: Sequence[int], chunk_size: int, overlap: int) -> Iterator[list[int]]:
@@ -86,53 +81,3 @@ def best_fit(lengths: Sequence[int], max_seq_length: int) -> list[int]:
         else:
             rows.append(length)
     return sorted(rows)
-
-
-class Stretch(NamedTuple):
-    """Consecutive tokens in one shard.
-
-    Attributes:
-        shard: the shard's number.
-        begin: the first token.
-        end: the one after the last token.
-    """
-
-    shard: int
-    begin: int
-    end: int
-
-
-def locate_in_stream(
-    example: int, shard_tokens: Sequence[int], context_len: int, stride: int
-) -> tuple[Stretch, ...]:
-    """Locate the context_len + 1 tokens of an example, if a split's shards are one stream.
-
-    The input is all of these tokens except the last one, the targets all except the first one.
-
-    Args:
-        example: 0 to `count_examples(sum(shard_tokens), context_len, stride)` - 1.
-        shard_tokens: the tokens of each shard.
-        context_len: as in `count_examples`.
-        stride: as in `count_examples`.
-
-    Raises:
-        IndexError: the example does not exist.
-
-    Example:
-        example 1 of shards with 6 and 9 tokens, context_len 4 and stride 4, is the tokens 4 and 5
-        of shard 0 and 0 to 2 of shard 1.
-    """
-    starts = np.cumsum([0, *shard_tokens], dtype=np.int64)
-    count = count_examples(int(starts[-1]), context_len, stride)
-    if not 0 <= example < count:
-        raise IndexError(f"example {example} does not exist: the stream has {count}")
-    begin = example * stride
-    end = begin + context_len + 1
-    first = int(np.searchsorted(starts, begin, side="right")) - 1
-    last = int(np.searchsorted(starts, end, side="left"))
-    stretches = []
-    for shard in range(first, last):
-        start, stop = int(starts[shard]), int(starts[shard + 1])
-        if start < stop:
-            stretches.append(Stretch(shard, max(begin, start) - start, min(end, stop) - start))
-    return tuple(stretches)

@@ -1,7 +1,6 @@
 """The objective bert, from documents to rows."""
 
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from corpusmill.arrays import ragged
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.objectives.examples.sentence_pairs import assemble_pairs, fill_token_types
+from corpusmill.objectives.examples.sentence_pairs import fill_token_types
 from corpusmill.objectives.objective import Repeat
 from tests.corpusmill.objectives.bert_examples import VOCAB_SIZE, bert, build, segments
 from tests.tools.builders import (
@@ -23,7 +22,6 @@ from tests.tools.builders import (
     numbered_corpus,
     pool_of,
     seeds,
-    write_and_open,
 )
 
 NO_POOL = pool_of({})
@@ -99,36 +97,7 @@ def test_validation_and_train_are_never_mixed() -> None:
             assert first != second
 
 
-def test_a_pool_on_disk_is_like_one_in_memory(tmp_path: Path) -> None:
-    corpus = numbered_corpus([[4, 5, 6], [4, 7], [3]])
-    mapped = write_and_open([batch_of(corpus)], corpus, {}, tmp_path)
-    assert build(corpus, mapped) == build(corpus, pool_of(corpus))
-
-
 # Defined answers
-
-
-def test_a_corpus_of_one_document_has_no_random_pairs() -> None:
-    corpus = numbered_corpus([[3, 4, 5, 2]])
-    for seed in range(20):
-        rows = build(corpus, seed=seed, max_seq_length=20).to_pylist()
-        assert {row["next_sentence_label"] for row in rows} == {0}
-        assert list(chain(*(part for row in rows for part in segments(row)))) == list(range(10, 24))
-
-
-def test_a_corpus_of_one_sentence_has_an_empty_second_segment() -> None:
-    (row,) = build(numbered_corpus([[3]])).to_pylist()
-    assert segments(row) == ([10, 11, 12], [])
-    assert row["next_sentence_label"] == 0
-    assert len(row["masked_lm_positions"]) == 1
-
-
-def test_the_smallest_length() -> None:
-    corpus = numbered_corpus([[1, 1, 1], [9, 30], [2]])
-    for seed in range(50):
-        examples = build(corpus, seed=seed, max_seq_length=5, short_seq_prob=0.5)
-        lengths = examples.column("input_ids").value_lengths().to_pylist()
-        assert set(lengths) <= {4, 5}
 
 
 def test_a_batch_without_documents() -> None:
@@ -154,21 +123,6 @@ def test_seeds_repeats_and_documents_draw_differently() -> None:
 
 
 # Layouts
-
-
-def test_assembled_pairs() -> None:
-    pairs = np.array(
-        [
-            [0, 0, 1, 2, 3, 1, 0, 0, -1],  # both of the batch
-            [0, 1, 4, 1, 0, 2, 1, 1, 0],  # the second of the pool
-            [1, 0, 0, 1, 0, 0, 1, 1, 0],  # the second empty
-        ]
-    )
-    tokens, pool_tokens = np.arange(10, 15, dtype=np.uint16), np.arange(90, 95, dtype=np.uint16)
-    input_ids, offsets = assemble_pairs(pairs, tokens, pool_tokens, 2, 3)
-    assert input_ids.tolist() == [2, 11, 12, 3, 13, 3, 2, 14, 3, 90, 91, 3, 2, 10, 3, 3]
-    assert input_ids.dtype == np.uint16
-    assert offsets.tolist() == [0, 6, 12, 16]
 
 
 def test_token_types_of_any_stretch_of_rows() -> None:

@@ -21,7 +21,6 @@ from tests.tools.builders import (
     build_pass,
     corpora,
     numbered_corpus,
-    pool_of,
     seeds,
 )
 from tests.tools.lazily import LazyModule
@@ -143,13 +142,6 @@ def test_labels_of_both_programs_have_their_names() -> None:
     assert of_bert.value_names == ("next", "random")
     assert of_albert.value_names == ("in order", "switched or random")
     assert of_albert.feature == "next_sentence_labels"
-
-
-@both_segments
-def test_a_lonely_sentence_has_an_empty_second_segment(kind: Segments) -> None:
-    [row] = build({1: [[10, 11]]}, pool_of({}), segments=kind, **GOOGLE).to_pylist()
-    label = bert(segments=kind, **GOOGLE).columns[2].name
-    assert (segments(row), row[label]) == (([10, 11], []), 0)
 
 
 def test_the_pool_is_used_where_documents_are_drawn_at_random() -> None:

@@ -24,7 +24,8 @@ from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.text_cuts import APART, BEGIN, END, read_counts, remove_marks
 from corpusmill.tokenization.tokenizer_file import divide_templates
-from tests.corpusmill.objectives.reference_chat import encode, pack_lengths
+from tests.corpusmill.objectives.reference_chat import encode
+from tests.corpusmill.objectives.reference_gpt import best_fit
 from tests.tools.chat_data import (
     draw_conversations,
     load_tokenizer,
@@ -455,7 +456,7 @@ def test_rows_are_those_of_the_reference(tmp_path: Path, name: str) -> None:
     fitting = [piece for piece in pieces if len(piece[0]) <= length]
     assert sorted(part for row in rows for part in cut_row(row, "loss_mask")) == sorted(fitting)
     sizes = [len(ids) for ids, _ in fitting]
-    assert sorted(len(row["input_ids"]) for row in rows) == pack_lengths(sizes, length)
+    assert sorted(len(row["input_ids"]) for row in rows) == best_fit(sizes, length)
     assert counts["long_documents"] == len(pieces) - len(fitting)
     assert counts["kept_tokens"] == sum(sizes)
     assert counts["trimmed_tokens"] == sum(len(ids) for ids, _ in pieces) - sum(sizes)

@@ -1,6 +1,5 @@
 """Chat templates render as in transformers, and those of strangers harm nobody."""
 
-import json
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
@@ -140,7 +139,3 @@ def test_what_is_generated_within_macros_is_found() -> None:
     assert [text[begin:end] for begin, end in generated] == contents
     with pytest.raises(RefusedRecordError, match="generation"):
         render("{{ say }}" + source.replace("say(m) }}", "say(m) | upper }}"), MESSAGES)
-
-
-def test_settings_are_json() -> None:
-    assert json.loads(renderer_settings("{{ 1 }}"))["templates"] == {"default": "{{ 1 }}"}

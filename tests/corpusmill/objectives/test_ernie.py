@@ -2,7 +2,6 @@
 
 import gzip
 import io
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,7 +117,6 @@ def test_columns_take_the_smallest_types_and_an_unmasked_set_has_no_masks() -> N
 stats = LazyModule("scipy.stats")
 
 LINES = CHECKOUT.parent / "shared" / "data" / "ernie" / "demo_valid_set.gz"
-CLS, SEP, MASK, LARGEST_VOCABULARY = 1, 2, 3, 18000
 COLUMNS = (
     Column("input_ids", "int32", "", 512, 0),
     Column("token_type_ids", "int8", "", 512, 0),
@@ -130,51 +128,20 @@ OF = FORMATS["ernie-text"]
 
 
 @pytest.fixture(scope="module")
-def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of the sequences."""
-    if LINES.exists():
-        return LINES
-    path = tmp_path_factory.mktemp("ernie") / "lines.gz"
-    rng = np.random.default_rng(0)
-    with gzip.open(path, "wt") as stream:
-        stream.writelines(make_line(rng) for _ in range(1000))
-    return path
-
-
-def make_line(rng: np.random.Generator) -> str:
-    """A pair of segments, of words of one token or more."""
-    first, second = rng.integers(1, 250, 2)
-    ids = [
-        CLS,
-        *rng.integers(4, LARGEST_VOCABULARY, first),
-        SEP,
-        *rng.integers(4, LARGEST_VOCABULARY, second),
-        SEP,
-    ]
-    words = [
-        label
-        for size in (first, second)
-        for label in (0, *(rng.random(size - 1) < 0.4).astype(int), -1)
-    ]
-    types = [0] * (first + 2) + [1] * (second + 1)
-    fields = (ids, types, range(len(ids)), [-1, *words])
-    parts = [" ".join(map(str, field)) for field in fields]
-    return ";".join([*parts, str(rng.integers(2))]) + "\n"
-
-
-@pytest.fixture(scope="module")
-def rows(lines: Path) -> pa.RecordBatch:
-    """Return all sequences in one batch."""
-    with lines.open("rb") as stream:
+def rows() -> pa.RecordBatch:
+    """The sequences that the original comes with, in one batch."""
+    if not LINES.exists():
+        pytest.skip(f"the sequences of the original are not in {LINES}")
+    with LINES.open("rb") as stream:
         return pa.concat_batches(list(OF.read([stream], COLUMNS, OPTIONS, 1000)))
 
 
-def test_every_line_is_read_and_written_as_it_was(lines: Path, rows: pa.RecordBatch) -> None:
+def test_every_line_of_the_original_is_read_and_written_as_it_was(rows: pa.RecordBatch) -> None:
     sink = io.BytesIO()
     writer = OF.open_writer([sink], COLUMNS, OPTIONS)
     writer.write(rows)
     writer.close()
-    expected = gzip.decompress(lines.read_bytes())
+    expected = gzip.decompress(LINES.read_bytes())
     assert rows.num_rows == expected.count(b"\n")
     assert gzip.decompress(sink.getvalue()) == expected
 
@@ -182,8 +149,8 @@ def test_every_line_is_read_and_written_as_it_was(lines: Path, rows: pa.RecordBa
 def test_their_words_are_labelled_as_ours_are(rows: pa.RecordBatch) -> None:
     input_ids, offsets = ragged.from_arrow(rows.column("input_ids"))
     expected, _ = ragged.from_arrow(rows.column("seg_labels"))
-    in_words = np.ones(LARGEST_VOCABULARY, np.bool_)
-    in_words[[CLS, SEP]] = False
+    in_words = np.ones(input_ids.max() + 1, np.bool_)
+    in_words[[1, 2]] = False  # [CLS] and [SEP]
     continues = (expected == 1).astype(np.uint8)
     labels = label_words(input_ids, continues, offsets.astype(np.int64), in_words, False)
     np.testing.assert_array_equal(labels, expected)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -15,7 +14,6 @@ from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema, sort_rows
-from corpusmill.objectives.examples.packing import cumulate
 from corpusmill.objectives.gpt import Gpt, GptOptions
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, TokenizerFile
 from tests.corpusmill.objectives import reference_gpt
@@ -130,12 +128,6 @@ def test_padded_packs_fill_the_rows_and_the_marks() -> None:
     rows = finish(gpt, {1: [[11]], 2: [[12, 13]]}, padded=True).to_pylist()
     assert [sorted(row["input_ids"]) for row in rows] == [[0, 7, 7, 11, 12, 13]]
     assert rows[0]["cu_seqlens"] in [[0, 2, 5, 0, 0, 0, 0], [0, 3, 5, 0, 0, 0, 0]]
-
-
-def test_cumulate_marks_each_row_from_zero() -> None:
-    marks, offsets = cumulate(np.array([2, 6, 3]), np.array([0, 2, 2, 3]))
-    assert marks.tolist() == [0, 2, 8, 0, 0, 3]
-    assert offsets.tolist() == [0, 3, 4, 6]
 
 
 def test_rows_are_filled_with_a_token_of_its_own() -> None:

@@ -21,7 +21,7 @@ from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import UnpackingAhead
 from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.reading.order.order import Order
-from corpusmill.reading.rows import Values, copy_lists
+from corpusmill.reading.rows import Values
 
 SHARDS, RANKS, BATCH_SIZE = 1200, 60, 4
 
@@ -125,15 +125,6 @@ def test_mapped_shards_keep_no_file_open(bert: Path, cache_folder: Path) -> None
     for shard in range(len(data.shard_sizes)):
         assert len(data.cache.columns(shard)) == len(data.columns)
     assert psutil.Process().num_fds() == before
-
-
-def test_lists_are_copied_to_their_places_and_nowhere_else() -> None:
-    # Rows [1, 2], [], [3, 4, 5]; place 1 of the gathered rows belongs to another shard.
-    values, offsets = np.array([1, 2, 3, 4, 5], np.int16), np.array([0, 2, 2, 5])
-    gathered, gathered_offsets = np.full(8, -1, np.int16), np.array([0, 3, 5, 5, 7])
-    rows, places = np.array([2, 1, 0]), np.array([0, 2, 3])
-    copy_lists(values, offsets, rows, places, gathered, gathered_offsets)
-    np.testing.assert_array_equal(gathered, [3, 4, 5, -1, -1, 1, 2, -1])
 
 
 def test_shards_are_unpacked_together_before_any_is_read(bert: Path, cache_folder: Path) -> None:

@@ -41,13 +41,6 @@ def gpt() -> Any:
     )  # fmt: skip
 
 
-def t5() -> Any:
-    return model(
-        "T5ForConditionalGeneration", "T5Config", vocab_size=755, d_model=32, d_kv=16, d_ff=32,
-        num_layers=2, num_heads=2, dropout_rate=0.0, pad_token_id=0, decoder_start_token_id=0,
-    )  # fmt: skip
-
-
 def tensors(batch: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(array) for name, array in batch.items()}
 
@@ -62,39 +55,6 @@ def rows_of_pieces(data_set: DataSet) -> Rows:
     rows = data_set.take(np.arange(len(data_set)))
     most = np.argsort(-rows.lists("cu_seqlens").lengths, kind="stable")[:4]
     return data_set.take(np.append(most, np.argmin(rows.lists("input_ids").lengths)))
-
-
-@pytest.mark.parametrize(
-    ("name", "classes"),
-    [
-        ("bert", ("BertForPreTraining", "BertConfig")),
-        ("bert_dynamic", ("BertForPreTraining", "BertConfig")),
-        ("ernie", ("ErnieForPreTraining", "ErnieConfig")),
-        ("electra", ("ElectraForMaskedLM", "ElectraConfig")),
-    ],
-)
-def test_masked_rows_train_their_models(
-    request: pytest.FixtureRequest, cache_folder: Path, name: str, classes: tuple[str, str]
-) -> None:
-    data_set = DataSet(request.getfixturevalue(name), cache_folder=cache_folder)
-    trained = model(*classes, **SIZES, **CALM)
-    narrow = trained(**batch_of(data_set)).loss
-    assert torch.isfinite(narrow)
-    # Padding changes nothing, as masks and labels cover it.
-    wide = trained(**batch_of(data_set, padding="max_length", max_length=70)).loss
-    assert narrow.item() == pytest.approx(wide.item(), rel=1e-5)
-
-
-@pytest.mark.parametrize(("name", "targets"), [("t5", 16), ("ul2_dynamic", 64)])
-def test_inputs_and_targets_train_t5(
-    request: pytest.FixtureRequest, cache_folder: Path, name: str, targets: int
-) -> None:
-    """Padding changes nothing."""
-    data_set, trained = DataSet(request.getfixturevalue(name), cache_folder=cache_folder), t5()
-    narrow = trained(**batch_of(data_set)).loss
-    batch = batch_of(data_set, padding="max_length", pad_to_multiple_of=16)
-    assert [list(array.shape) for array in batch.values()] == [[5, 64], [5, 64], [5, targets]]
-    assert narrow.item() == pytest.approx(trained(**batch).loss.item(), rel=1e-5)
 
 
 def modern_bert() -> Any:
@@ -144,13 +104,6 @@ def test_packed_documents_are_to_modern_bert_as_if_alone(
         assert torch.allclose(logits[piece], row[: len(piece)], atol=1e-3)
     # PyTorch's attention would let documents attend to one another.
     assert ignored.item() != pytest.approx(expected.loss.item(), rel=1e-3)
-
-
-def test_windows_train_gpt(gpt_windows: Path, cache_folder: Path) -> None:
-    data_set = DataSet(gpt_windows, cache_folder=cache_folder)
-    narrow = gpt()(**batch_of(data_set)).loss
-    wide = gpt()(**batch_of(data_set, padding="max_length", max_length=70)).loss
-    assert narrow.item() == pytest.approx(wide.item(), rel=1e-5)
 
 
 def test_labels_and_targets_are_the_same_predictions(gpt_stream: Path, cache_folder: Path) -> None:

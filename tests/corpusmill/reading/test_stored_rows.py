@@ -1,13 +1,14 @@
 """The stored rows of samples, whose tokens are those of the samples."""
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.rows import Integers
+from corpusmill.reading.token_packs import TokenPacks
 from corpusmill.reading.token_windows import TOKENS, TokenWindows
 from corpusmill.reading.tracing import StoredRow, stored_rows
 
@@ -32,24 +33,25 @@ def read(rows: list[StoredRow]) -> list[int]:
     return found
 
 
-def tokens_of(windows: Samples, number: int) -> list[int]:
-    """Return all tokens of a window, its last target included."""
-    tokens: list[int] = windows.take(np.array([number]))[0][TOKENS].tolist()
+def tokens_of(samples: Samples, number: int) -> list[int]:
+    """Return all tokens of a window, its last target included, or of a packed row."""
+    row = samples.take(np.array([number]))[0]
+    tokens: list[int] = row[TOKENS if TOKENS in row else "input_ids"].tolist()
     return tokens
 
 
-@pytest.mark.parametrize("across_shards", [True, False])
-@pytest.mark.parametrize("context_len", [7, 300, 3000])
-def test_the_rows_of_windows_hold_their_tokens(
-    context_len: int, across_shards: bool, gpt_stream: Path
-) -> None:
-    windows = TokenWindows(Measured(gpt_stream), context_len, 41, across_shards)
-    numbers = np.arange(0, len(windows), max(1, len(windows) // 60))[::-1].copy()
-    Measured.measured = 0
-    found = stored_rows(windows, numbers)
-    assert Measured.measured <= len(windows.data_set.shards)
-    for number, rows in zip(numbers.tolist(), found, strict=True):
-        assert read(rows) == tokens_of(windows, number)
+def test_the_rows_of_windows_and_packs_hold_their_tokens(gpt_stream: Path) -> None:
+    data_set = Measured(gpt_stream)
+    cuts = product((7, 300, 3000), (41,), (True, False))
+    windows = [TokenWindows(data_set, *cut) for cut in cuts]
+    packs = [TokenPacks(data_set, length) for length in (2, 17, 64, 1024)]
+    for samples in (*windows, *packs):
+        numbers = np.arange(0, len(samples), max(1, len(samples) // 60))[::-1].copy()
+        Measured.measured = 0
+        found = stored_rows(samples, numbers)
+        assert Measured.measured <= len(data_set.shards)
+        for number, rows in zip(numbers.tolist(), found, strict=True):
+            assert read(rows) == tokens_of(samples, number)
 
 
 def test_the_rows_of_joined_samples_are_those_of_each(gpt_stream: Path, bert: Path) -> None:

@@ -29,7 +29,6 @@ from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.reading.mixture import JoinedSamples, mix
 from corpusmill.reading.rows import Batch
 from corpusmill.reading.token_packs import TokenPacks
-from corpusmill.reading.tracing import stored_rows
 from tests.tools.knobs import knobs
 from tests.tools.lazily import LazyModule
 from tests.tools.small_datasets import Recipe, write_dataset
@@ -233,19 +232,6 @@ def test_digests_distinguish_packs(stream: DataSet) -> None:
     loader = Loader(make_batches(TokenPacks(stream, 64), 2))
     with pytest.raises(UserError, match="samples"):
         Loader(make_batches(TokenPacks(stream, 65), 2)).load_state_dict(loader.state_dict())
-
-
-@pytest.mark.parametrize("length", [WHOLE, *CUT])
-def test_the_stored_rows_of_a_row_hold_its_tokens(length: int, stream: DataSet) -> None:
-    packs = TokenPacks(stream, length)
-    numbers = np.arange(len(packs))[:: -len(packs) // 50 - 1].copy()
-    for number, rows in zip(numbers.tolist(), stored_rows(packs, numbers), strict=True):
-        tokens: list[int] = []
-        for row in rows:
-            own = row.data_set[row.row]["input_ids"]
-            assert row.tokens is not None
-            tokens += own[row.first : row.first + row.tokens].tolist()
-        assert tokens == packs[number]["input_ids"].tolist()
 
 
 def test_the_file_is_small_and_made_once(stream: DataSet, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.corpus.filters.duplicates import hash_documents
 from corpusmill.tokenization.encoding import (
     count_characters,
-    drop_empty,
     encode_documents,
     tokenized_schema,
 )
@@ -71,15 +70,6 @@ def test_empty_sentences_and_documents_are_counted() -> None:
     encoded = encode_documents(TOKENIZERS["WordPiece, lower-cased"], batch)
     assert (encoded.empty_sentences, encoded.empty_documents) == (8, 2)
     assert encoded.documents.column("document").to_pylist() == [0, 30]
-
-
-def test_dropping_moves_offsets_only() -> None:
-    sentence_offsets, document_offsets, kept = drop_empty(
-        np.array([0, 2, 2, 3, 3]), np.array([0, 1, 2, 4])
-    )
-    assert sentence_offsets.tolist() == [0, 2, 3]
-    assert document_offsets.tolist() == [0, 1, 2]
-    assert kept.tolist() == [True, False, True]
 
 
 def cut_in_two(

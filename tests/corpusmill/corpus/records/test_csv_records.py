@@ -1,22 +1,27 @@
-"""Rows of CSV and TSV files against `csv.reader` on the whole file."""
+"""Rows of CSV and TSV files, and what separates them, against `csv.reader` on the whole file."""
 
 import csv
 import gzip
 import io
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.corpus.batches import FileRange, document_id
-from corpusmill.corpus.decompression import open_decompressed
+from corpusmill.corpus.decompression import HEAD_BYTES, open_decompressed
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.input_formats import check_start
+from corpusmill.corpus.input_formats import check_start, read_file
+from corpusmill.corpus.records.csv_dialects import Dialect, find_dialect
 from corpusmill.corpus.records.csv_rows import read_csv
 from corpusmill.errors import UserError
 from tests.tools.knobs import small_batches
 from tests.tools.read_content import Content
+from tests.tools.table_rows import for_rows
 
 ANY = DocumentOptions(input_format="csv")
 CSV = replace(ANY, csv_quotes="double")
@@ -27,7 +32,7 @@ Rejects = list[tuple[int, int, str]]
 def read(data: bytes, options: DocumentOptions = CSV, size: int = 2**20) -> Content:
     """Read a file, and check what holds for any file."""
     with small_batches(size):
-        content = Content().add(read_csv(io.BytesIO(data), FileRange("f", 2, options)))
+        content = Content().add(read_file(io.BytesIO(data), FileRange("f", 2, options)))
     counts = content.counts
     assert counts.bytes == len(data)
     assert counts.lines == counts.blank_lines
@@ -43,10 +48,9 @@ def sentences_of(text: str) -> list[str]:
     return [line.strip() for line in text.split("\n") if line.strip()]
 
 
-def written(rows: list[list[str]], ending: str = "\r\n", delimiter: str = ",") -> bytes:
+def written(rows: Iterable[Iterable[Any]], **dialect: Any) -> bytes:
     sink = io.StringIO()
-    writer = csv.writer(sink, lineterminator=ending, delimiter=delimiter, quoting=csv.QUOTE_ALL)
-    writer.writerows(rows)
+    csv.writer(sink, **dialect).writerows(rows)
     return sink.getvalue().encode()
 
 
@@ -64,7 +68,8 @@ def test_all_written_cells_are_read(
     rows: list[tuple[str, str]], ending: str, name: str, mark: bool, size: int
 ) -> None:
     table = [["id", "text"], *map(list, rows)]
-    data = written(table, ending, "," if name == "csv" else "\t")
+    separator = "," if name == "csv" else "\t"
+    data = written(table, lineterminator=ending, delimiter=separator, quoting=csv.QUOTE_ALL)
     data = b"\xef\xbb\xbf" * mark + data
     content = read(data, replace(ANY, input_format=name), size)
     assert content.texts == list(filter(None, (sentences_of(text) for _, text in rows)))
@@ -179,7 +184,7 @@ def test_a_stray_quote_in_a_long_file_costs_one_line_and_bounded_memory() -> Non
 
 def test_a_damaged_file_keeps_the_rows_before_the_damage() -> None:
     cells = [[str(row), f"text {row * 7919}\nmore"] for row in range(20_000)]
-    rows = written([["id", "text"], *cells])
+    rows = written([["id", "text"], *cells], quoting=csv.QUOTE_ALL)
     packed = gzip.compress(rows)
     stream = open_decompressed(io.BytesIO(packed[: len(packed) // 2]), "f.csv.gz")
     content = Content().add(read_csv(stream, FileRange("f", 0, CSV)))
@@ -220,3 +225,103 @@ def test_a_header_within_the_first_megabyte_is_judged_before_any_work(extra: int
         return
     with pytest.raises(UserError, match="its fields are id"):
         check_start(stream, "f", CSV)
+
+
+# What separates the cells, and what quotes mean in them, by the first rows
+
+
+FOUND = replace(ANY, sentence_rule="document")
+TEXTS = [f'{n} boats, "red" ones; on the river' for n in range(30)]
+QUOTES: tuple[dict[str, Any], ...] = (
+    {},
+    {"quoting": csv.QUOTE_ALL},
+    {"doublequote": False, "escapechar": "\\"},
+)
+
+
+def find(data: bytes, options: DocumentOptions = FOUND) -> list[list[str]]:
+    """Read a file whose rows show how it is written, none of which is a reject."""
+    check_start(io.BytesIO(data), "f", options)
+    content = read(data, options)
+    assert not content.rejects
+    return content.texts
+
+
+def numbered(texts: list[str]) -> list[list[Any]]:
+    return [["id", "text"], *([number, text] for number, text in enumerate(texts))]
+
+
+@for_rows(("separator", "ending", "quotes"), product(",;\t|", ["\n", "\r\n", "\r"], QUOTES))
+def test_any_separator_end_of_lines_and_quotes_are_found(
+    separator: str, ending: str, quotes: dict[str, Any]
+) -> None:
+    data = written(numbered(TEXTS), delimiter=separator, lineterminator=ending, **quotes)
+    assert find(data) == [[text] for text in TEXTS]
+
+
+def test_quotes_that_enclose_nothing_are_letters() -> None:
+    texts = ['"old" he said', '5" pipe', '"never closed', "plain", '"', 'in "the" middle'] * 9
+    data = "id\ttext\n" + "".join(f"{n}\t{text}\n" for n, text in enumerate(texts))
+    for options in (FOUND, replace(FOUND, input_format="tsv")):
+        assert find(data.encode(), options) == [[text] for text in texts]
+
+
+@for_rows(
+    ("name", "lines", "quoting"),
+    product(["csv", "tsv"], [2, HEAD_BYTES // 4], [csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+)
+def test_the_cells_of_a_single_column_may_have_several_lines(
+    name: str, lines: int, quoting: Any
+) -> None:
+    texts = [f"one {n}\n" + "two\n" * (lines - 1) + "three" for n in range(3)]
+    data = written([["text"], *([text] for text in texts)], quoting=quoting)
+    assert find(data, replace(FOUND, input_format=name)) == [[text] for text in texts]
+
+
+def test_cells_of_several_lines_stay_in_quotes() -> None:
+    texts = [f"one\ntwo {n}\n\nthree, four" for n in range(30)]
+    assert find(written(numbered(texts))) == [[text] for text in texts]
+
+
+@for_rows(("separator", "beyond"), product(";\t", [-1, 0, 1, HEAD_BYTES]))
+def test_the_beginning_of_a_long_header_shows_the_separator(separator: str, beyond: int) -> None:
+    header = f'"id"{separator}"text"{separator}"a, b'
+    data = header + "x" * (HEAD_BYTES + beyond - len(header) - 2) + '"\n'
+    data += separator.join(["1", "a boat", "c"]) + "\n"
+    assert find(data.encode()) == [["a boat"]]
+
+
+def test_a_damaged_row_does_not_make_letters_of_all_quotes() -> None:
+    data = written(numbered(["plain"] * 30), quoting=csv.QUOTE_ALL)
+    content = read(data.replace(b'"7","plain"', b'"7","pl"ain"'), FOUND)
+    assert content.texts == [["plain"]] * 29
+    assert content.reasons == ["invalid-csv"]
+
+
+def test_options_say_what_the_rows_do_not() -> None:
+    data = b"id:text\n1:'a'\n2:\"b\"\n"
+    options = replace(FOUND, csv_separator=":", csv_quotes="none")
+    assert find(data, options) == [["'a'"], ['"b"']]
+    assert find(data, replace(options, csv_quotes="double")) == [["'a'"], ["b"]]
+    with pytest.raises(UserError, match=r"--text-field text: .*its fields are id:text"):
+        find(data)
+    for tab in ("\t", r"\t", "tab"):
+        assert find(b"id,text\ttext\n1\ta\n", replace(FOUND, csv_separator=tab)) == [["a"]]
+    for separator in ("", ",,", '"', "\n", "\\"):
+        with pytest.raises(UserError, match="--csv-separator"):
+            DocumentOptions(csv_separator=separator)
+    with pytest.raises(UserError, match="double, backslash, none"):
+        DocumentOptions(csv_quotes="single")  # type: ignore[arg-type]
+
+
+@for_rows(
+    ("header", "separator"),
+    [("id;text", ";"), ("text", ","), ("a,b;text", ";"), ("a|b|c,d", "|"), ('"id"\t"text"', "\t")],
+)
+def test_the_header_tells_the_separator(header: str, separator: str) -> None:
+    assert find_dialect(header, True, None, None, "text")[0].separator == separator
+
+
+@given(st.text(), st.booleans())
+def test_any_text_has_a_dialect(text: str, is_whole: bool) -> None:
+    assert isinstance(find_dialect(text, is_whole, None, None, "text")[0], Dialect)

@@ -149,10 +149,10 @@ def test_rows_are_decoded_in_steps(kind: str, limit: dict[str, int], sizes: list
 
 
 @kinds
-def test_a_table_without_rows(kind: str) -> None:
+def test_a_file_without_rows_and_an_empty_one_hold_nothing(kind: str) -> None:
     data = write(kind, [], 1)
-    for ranges in ([], [1], [len(data) - 1]):
-        result = read(data, options_for(kind), ranges)
+    for content, ranges in ((data, []), (data, [1]), (data, [len(data) - 1]), (b"", [])):
+        result = read(content, options_for(kind), ranges)
         assert not result.documents
         assert not result.rejects
 
@@ -187,11 +187,6 @@ def test_a_file_of_another_format_is_refused_or_one_reject(given_format: str, da
         check_start(io.BytesIO(data), "f", options)
     result = read(data, options, [2])
     assert result.places == [(0, len(data), "damaged-file")]
-
-
-@kinds
-def test_an_empty_file_holds_nothing(kind: str) -> None:
-    assert not read(b"", options_for(kind)).rejects
 
 
 @kinds

@@ -10,7 +10,6 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.corpus.document_options import DocumentOptions
-from corpusmill.corpus.sentence_splitting import BY_LIBRARY, BY_PUNCTUATION, load_splitter
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.training.models import WordPieceOptions
 from tests.tools.lazily import Lazily
@@ -77,13 +76,6 @@ def test_invisible_characters_other_than_white_space_are_text(invisible: str) ->
     content = read_ranges(f"a\n{invisible}\n{invisible}= b".encode(), DocumentOptions())
     assert content.texts == [["a", invisible, f"{invisible}= b"]]
     assert content.counts.blank_lines == 0
-
-
-@pytest.mark.parametrize("language", [*BY_PUNCTUATION, *BY_LIBRARY])
-def test_the_rules_of_a_language_lose_no_character(language: str) -> None:
-    split = load_splitter(language)
-    for line in [*SENTENCES, "".join(SENTENCES), " ".join(SENTENCES)]:
-        assert "".join(split(line)) == line
 
 
 # The characters alone, and next to others, show what a tokenizer makes of each of them.

@@ -14,7 +14,6 @@ from corpusmill.objectives.combined_rows import (
     INDEX,
     LENGTH,
     START,
-    assemble_rows,
     cut_documents,
     join_documents,
 )
@@ -48,35 +47,10 @@ def test_pieces_are_the_references(corpus: Corpus, room: int) -> None:
     assert place == len(pieces)
 
 
-def test_a_sentence_longer_than_the_room_is_cut_and_its_end_goes_on() -> None:
-    pieces, lengths = pieces_of(numbered_corpus([[2, 12, 1]]), 5)
-    assert pieces[:, [START, LENGTH]].tolist() == [[0, 2], [2, 5], [7, 5], [12, 3]]
-    assert lengths == [[], [], [], [2, 1]]
-
-
-def test_a_sentence_of_twice_the_room_leaves_nothing() -> None:
-    pieces, lengths = pieces_of(numbered_corpus([[10]]), 5)
-    assert pieces[:, [START, LENGTH]].tolist() == [[0, 5], [5, 5]]
-    assert lengths == [[], [5]]
-
-
 def test_no_documents_give_no_pieces() -> None:
     pieces, lengths = pieces_of({}, 5)
     assert pieces.shape == (0, 4)
     assert lengths == []
-
-
-@given(corpora, st.integers(1, 40))
-def test_rows_are_pieces_between_special_tokens(corpus: Corpus, room: int) -> None:
-    pieces, _ = pieces_of(corpus, room)
-    tokens = flatten(corpus)[3]
-    spans, span_offsets = pieces[:, START:], np.arange(len(pieces) + 1)
-    input_ids, offsets = assemble_rows(spans, span_offsets, tokens, 2, 3)
-    assert input_ids.dtype == tokens.dtype
-    for i, piece in enumerate(pieces):
-        span = tokens[piece[START] :][: piece[LENGTH]].tolist()
-        assert input_ids[offsets[i] : offsets[i + 1]].tolist() == [2, *span, 3]
-    assert offsets[-1] == len(input_ids)
 
 
 CLS, SEP = 2, 3

@@ -132,12 +132,6 @@ def test_a_word_whose_beginning_is_missing_is_never_chosen_by_words() -> None:
     assert {place for places in positions for place in places} == {3, 6}
 
 
-def test_each_epoch_masks_otherwise() -> None:
-    segs = [-1, *([0, 1] * 100), -1]
-    first, second = (mask([segs], keys_of(1, epoch), 1.0)[1] for epoch in range(2))
-    assert first != second
-
-
 def test_there_is_no_cap() -> None:
     segs = [-1, *([0] * 509), -1]
     _, positions, _ = mask([segs] * 200, keys_of(200), 0.0)

@@ -14,13 +14,18 @@ from corpusmill.reading.collate.causal_collators import (
 )
 from corpusmill.reading.collate.collators import Padding, collator_for
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.rows import Rows
 from corpusmill.reading.token_windows import TOKENS
 from tests.corpusmill.objectives.reference_gpt import windows
-from tests.tools.batches_in_python import lists_in, mark, packed_batch, pad, rows_of
-
-tokens = st.lists(st.integers(1, 300), min_size=1, max_size=9)
-pieces_of_rows = st.lists(st.lists(tokens, min_size=1, max_size=5), min_size=1, max_size=5)
+from tests.tools.batches_in_python import (
+    lists_in,
+    mark,
+    pack,
+    packed_batch,
+    pad,
+    pieces_of_rows,
+    rows_of,
+    tokens,
+)
 
 
 @given(st.lists(tokens, min_size=1, max_size=6))
@@ -48,14 +53,6 @@ def test_windows_of_a_stream_see_one_array() -> None:
     assert labelled.keys() == {"input_ids", "labels"}
     assert labelled["labels"].tolist() == labelled["input_ids"].tolist() == [[5, 6], [7, 8]]
     assert not np.shares_memory(labelled["input_ids"], labelled["labels"])
-
-
-def pack(rows: list[list[list[int]]]) -> Rows:
-    """Return rows of pieces as `gpt --mode pack` stores them."""
-    return rows_of(
-        input_ids=[[token for piece in pieces for token in piece] for pieces in rows],
-        cu_seqlens=[np.cumsum([0, *map(len, pieces)]).tolist() for pieces in rows],
-    )
 
 
 @given(pieces_of_rows, st.integers(1, 8), st.integers(0, 9))

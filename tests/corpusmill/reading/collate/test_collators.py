@@ -10,12 +10,8 @@ import pytest
 from corpusmill.errors import UserError
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.objectives.columns import NEXT_SENTENCE_LABEL, prediction_columns, segment_column
-from corpusmill.objectives.ernie import ErnieMasker
-from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import MaskingRule
 from corpusmill.reading.collate.causal_collators import (
-    CausalLmCollator,
-    PackedCollator,
     WindowCollator,
 )
 from corpusmill.reading.collate.collators import Padding, collator_for
@@ -97,36 +93,22 @@ def test_labels_are_the_text_that_was_masked(
         assert "seg_labels" not in batch
 
 
-def test_each_objective_has_its_collator(request: pytest.FixtureRequest) -> None:
-    def make(name: str, **options: Any) -> Any:
-        return collator_for(DataSet(request.getfixturevalue(name)), **options)
+def test_maskers_have_the_rules_of_the_build_and_of_the_call(
+    bert_dynamic: Path, ernie: Path, electra: Path
+) -> None:
+    def masker(folder: Path, **options: Any) -> Any:
+        collate: Any = collator_for(DataSet(folder), **options)
+        [masker] = collate.masking.maskers
+        return masker
 
-    assert isinstance(make("bert"), MaskedLmCollator)
-    assert make("bert").padding == Padding()
-    assert make("bert").masking is None
-    dynamic = make("bert_dynamic", seed=5).masking
-    assert dynamic.seed == 5
-    [masked_lm] = dynamic.maskers
-    assert isinstance(masked_lm, MaskedLm)
-    assert masked_lm.whole_words
-    assert masked_lm.rule.max_predictions == 20
-    [by_words] = make("ernie").masking.maskers
-    assert isinstance(by_words, ErnieMasker)
-    assert make("ernie", mask_word_prob=0.25).masking.maskers == (
-        replace(by_words, mask_word_prob=0.25),
-    )
-    [generator] = make("electra").masking.maskers
+    assert masker(bert_dynamic).whole_words
+    assert masker(bert_dynamic).rule.max_predictions == 20
+    by_words, generator = masker(ernie), masker(electra)
+    assert masker(ernie, mask_word_prob=0.25) == replace(by_words, mask_word_prob=0.25)
     assert generator.rule == MaskingRule(0.15, 9, 0, 4, 0.85, 0)
     weights = np.arange(generator.vocab_size) % 7
-    [weighted] = make("electra", token_weights=weights).masking.maskers
-    assert weighted == replace(generator, token_weights=tuple(map(float, weights)))
-    assert isinstance(make("gpt_windows"), CausalLmCollator)
-    assert isinstance(make("gpt_pack"), PackedCollator)
-    stream = DataSet(request.getfixturevalue("gpt_stream"))
-    assert isinstance(collator_for(stream), CausalLmCollator)
-    assert isinstance(collator_for(TokenWindows(stream, 8)), WindowCollator)
-    assert make("bert", padding="max_length").padding.max_length == 64
-    assert collator_for(TokenWindows(stream, 8), padding="max_length") == WindowCollator()
+    weighted = replace(generator, token_weights=tuple(map(float, weights)))
+    assert masker(electra, token_weights=weights) == weighted
 
 
 def test_pairs_and_sentences_have_the_labels_of_their_models(

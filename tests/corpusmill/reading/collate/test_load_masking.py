@@ -1,13 +1,14 @@
 """Masks that are drawn when rows are loaded: they do not depend on who reads the rows."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
 from corpusmill.arrays.randomness import LOADED_MASK, derive_key
 from corpusmill.objectives.columns import word_column
@@ -26,11 +27,12 @@ from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
 from corpusmill.reading.rows import Rows
-from tests.corpusmill.objectives import reference_bert, reference_ernie, reference_word_masking
+from tests.corpusmill.objectives import reference_ernie
 from tests.tools.batches_in_python import lists_of
 from tests.tools.builders import SPECIAL, seeds
 from tests.tools.distributions import assert_counts, assert_same_distributions, assert_uniform
 from tests.tools.manifests import INPUT_IDS
+from tests.tools.table_rows import for_rows
 
 EPOCHS = 6000
 VOCAB_SIZE = 40
@@ -74,15 +76,15 @@ def test_keys_come_from_seed_epoch_and_sample(seed: int, read: list[tuple[int, i
     assert derive_mask_keys(np.uint64(seed), samples, epochs).tolist() == expected
 
 
-@pytest.mark.parametrize("whole_words", [False, True])
-def test_rows_are_masked_by_the_kernel_that_builds_are(whole_words: bool) -> None:
-    rows, rule = one_sentence(50), masked_lm(whole_words)
-    masked = masking_by(rule, 3)(rows[7:])
+@for_rows("masker", [masked_lm(), masked_lm(whole_words=True), ErnieMasker(0.4, 4, VOCAB_SIZE)])
+def test_rows_are_masked_by_the_kernel_that_builds_are(masker: Masker) -> None:
+    rows = one_sentence(50)
+    masked = masking_by(masker, 3)(rows[7:])
     expected = np.tile(np.array(SENTENCE, np.int16), 43)
     keys = derive_mask_keys(np.uint64(3), rows.samples[7:], rows.epochs[7:])
     offsets = np.arange(44) * len(SENTENCE)
-    words = np.tile(np.array(WORDS if whole_words else [], np.int8), 43)
-    positions, labels, ends = rule.mask(expected, words, offsets, keys)
+    words = np.tile(np.array(WORDS if masker != masked_lm() else [], np.int8), 43)
+    positions, labels, ends = masker.mask(expected, words, offsets, keys)
     assert (masked.lists("input_ids").values == expected).all()
     assert (masked.lists("masked_lm_positions").values == positions).all()
     assert (masked.lists("masked_lm_ids").values == labels).all()
@@ -131,12 +133,12 @@ def test_a_rows_masks_depend_on_no_other_row(data: st.DataObject, seed: int) -> 
         assert described(masking(rows[begin:end])) == described(masking(rows))[begin:end]
 
 
-def properties(rows: list[list[int]], positions: list[list[int]]) -> Mapping[str, np.ndarray]:
+def properties(rows: Sequence[tuple[ArrayLike, ArrayLike]]) -> Mapping[str, np.ndarray]:
     """Return integers that encode which places are chosen, and what becomes of them."""
     chosen = np.zeros((len(rows), len(SENTENCE)), np.int64)
-    for row, places in zip(chosen, positions, strict=True):
-        row[places] = 1
-    masked = np.array(rows)
+    for row, (_, places) in zip(chosen, rows, strict=True):
+        row[np.asarray(places, np.int64)] = 1
+    masked = np.array([ids for ids, _ in rows])
     kinds = np.where(masked == np.array(SENTENCE), 3, np.where(masked == 4, 1, 2)) * chosen
     features = {"predictions": chosen.sum(axis=1), "set of places": chosen @ 2 ** np.arange(14)}
     for place in range(len(SENTENCE) - 1):
@@ -144,47 +146,18 @@ def properties(rows: list[list[int]], positions: list[list[int]]) -> Mapping[str
     return features
 
 
-def assert_masked_as(masker: Masker, rows: list[list[int]], positions: list[list[int]]) -> None:
-    """Check that the epochs of a sample are masked with the distribution of a reference's rows."""
-    masked = masking_by(masker)(one_sentence(EPOCHS))
-    own_rows = [row["input_ids"].tolist() for row in masked]
-    own_positions = [row["masked_lm_positions"].tolist() for row in masked]
-    assert_same_distributions(properties(own_rows, own_positions), properties(rows, positions))
-
-
-def test_epochs_are_masked_as_the_article_masks() -> None:
+def test_epochs_are_masked_as_ernie_masks() -> None:
+    """The keys of epochs are as good as those of rows, whose masks the kernels' tests compare."""
     rng = random.Random(4)  # noqa: S311 - no secret
-    vocabulary = reference_bert.Vocabulary(VOCAB_SIZE, 2, 3, 4, 0, SPECIAL.all_ids)
-    rows, positions = [], []
-    for _ in range(EPOCHS):
-        rows.append(SENTENCE.copy())
-        positions.append(reference_bert.mask(rows[-1], round(11 * 0.3), vocabulary, rng)[0])
-    assert_masked_as(masked_lm(), rows, positions)
-
-
-def test_epochs_are_masked_by_words_as_the_reference_masks() -> None:
-    rng = random.Random(4)  # noqa: S311 - no secret
-    replacements = [token for token in range(VOCAB_SIZE) if token not in SPECIAL.all_ids]
-    continues = [int(label == 1) for label in WORDS]
-    rows, positions = [], []
-    for _ in range(EPOCHS):
-        rows.append(SENTENCE.copy())
-        masked = reference_word_masking.mask_words(
-            rows[-1], continues, {2, 3, 0}, replacements, 3, 4, 0.3, 20, 1, rng
-        )
-        positions.append(masked[0])
-    assert_masked_as(masked_lm(whole_words=True), rows, positions)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
-def test_epochs_are_masked_as_ernie_masks(share: float) -> None:
-    rng = random.Random(4)  # noqa: S311 - no secret
-    results = [
-        reference_ernie.mask_sequence(SENTENCE, WORDS, share, 4, VOCAB_SIZE, rng)
+    expected = [
+        reference_ernie.mask_sequence(SENTENCE, WORDS, 0.4, 4, VOCAB_SIZE, rng)
         for _ in range(EPOCHS)
     ]
-    rows, positions = [one.masked_ids for one in results], [one.positions for one in results]
-    assert_masked_as(ErnieMasker(share, 4, VOCAB_SIZE), rows, positions)
+    masked = masking_by(ErnieMasker(0.4, 4, VOCAB_SIZE))(one_sentence(EPOCHS))
+    assert_same_distributions(
+        properties([(row["input_ids"], row["masked_lm_positions"]) for row in masked]),
+        properties([(row.masked_ids, row.positions) for row in expected]),
+    )
 
 
 def test_a_generator_learns_from_masks_alone(electra: Path, cache_folder: Path) -> None:

@@ -16,28 +16,13 @@ from corpusmill.reading.collate.causal_collators import PackedCollator
 from corpusmill.reading.collate.collators import Layout, Padding, collator_for
 from corpusmill.reading.collate.masked_diffusion import MaskedDiffusion
 from corpusmill.reading.data_set import DataSet
-from corpusmill.reading.rows import Rows
-from tests.tools.batches_in_python import lists_of
+from tests.tools.batches_in_python import pack, pieces_of_rows
 from tests.tools.lazily import LazyModule
 
 grain = LazyModule("grain")
 
 PAD = 0
 Pieces = list[list[int]]
-
-pieces_of_rows = st.lists(
-    st.lists(st.lists(st.integers(1, 300), min_size=1, max_size=9), min_size=1, max_size=5),
-    min_size=1,
-    max_size=5,
-)
-
-
-def pack(rows: list[Pieces]) -> Rows:
-    columns = {
-        "input_ids": lists_of([[token for piece in pieces for token in piece] for pieces in rows]),
-        "cu_seqlens": lists_of([np.cumsum([0, *map(len, pieces)]).tolist() for pieces in rows]),
-    }
-    return Rows(columns, np.arange(len(rows)), np.zeros(len(rows), np.int64))
 
 
 def collate(rows: list[Pieces], layout: Layout, multiple: int | None = None) -> dict[str, Any]:

@@ -32,12 +32,6 @@ def orders(draw: st.DrawFn) -> Order:
 
 
 @settings(deadline=None)
-@given(orders(), st.integers(0, 2**40))
-def test_an_epoch_has_every_sample_once(order: Order, epoch: int) -> None:
-    assert np.array_equal(np.sort(epoch_of(order, epoch)), np.arange(len(order)))
-
-
-@settings(deadline=None)
 @given(orders(), st.data())
 def test_a_number_is_the_same_sample_in_any_company(order: Order, data: st.DataObject) -> None:
     numbers = np.array(data.draw(st.lists(st.integers(0, 4 * len(order) - 1), max_size=50)), int)

@@ -96,11 +96,6 @@ def test_no_character_becomes_white_space_or_nothing_where_words_own_spaces() ->
 
 
 @pytest.mark.parametrize("name", MEMOIZING)
-def test_tokenizers_that_keep_to_words_are_memoized(name: str) -> None:
-    assert SentenceTokenizer(MEMOIZING[name], np.dtype(np.int16)).memoizes
-
-
-@pytest.mark.parametrize("name", MEMOIZING)
 def test_special_tokens_that_no_text_becomes_change_no_rule(name: str) -> None:
     """Builds hide them by default, under names that have a noncharacter."""
     rules = []

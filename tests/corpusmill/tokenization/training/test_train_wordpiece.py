@@ -8,7 +8,6 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from corpusmill.errors import UserError
 from corpusmill.tokenization.training.models import WordPieceOptions
 from corpusmill.tokenization.training.parts import SPECIAL_TOKENS
-from tests.tools.tokenizer_samples import TEXT
 from tests.tools.training import train
 
 # Many pairs of equal count, so that any chance would show.
@@ -49,27 +48,6 @@ def test_the_trainer_learns_the_pieces_that_it_learns_from_the_text_itself() -> 
 def test_the_order_of_the_sentences_does_not_matter() -> None:
     options = WordPieceOptions(vocab_size=90)
     assert train([TIED], options) == train([TIED[::-1]], options)
-
-
-def test_the_text_is_consumed_batch_by_batch() -> None:
-    alive = 0
-
-    class Batch(list[str]):
-        def __init__(self, sentences: list[str]) -> None:
-            nonlocal alive
-            super().__init__(sentences)
-            alive += 1
-            assert alive <= 2
-
-        def __del__(self) -> None:
-            nonlocal alive
-            alive -= 1
-
-    def batches() -> Iterator[list[str]]:
-        for _ in range(50):
-            yield Batch(TEXT)
-
-    train(batches(), WordPieceOptions(vocab_size=200))
 
 
 def singly(sentences: Sequence[str]) -> Iterator[list[str]]:

@@ -32,7 +32,7 @@ def lines(sample: Path) -> list[str]:
     return [line.strip() for line in sample.read_text("utf-8").splitlines() if line.strip()]
 
 
-def test_the_tokenizer_cuts_like_sentencepiece(sample: Path) -> None:
+def test_the_tokenizer_cuts_like_sentencepiece_and_decodes_to_the_text(sample: Path) -> None:
     text = lines(sample)
     options = UnigramOptions(vocab_size=1500)
     tokenizer = Tokenizer.from_str(train([text], options))
@@ -44,14 +44,9 @@ def test_the_tokenizer_cuts_like_sentencepiece(sample: Path) -> None:
     assert tokenizer.get_vocab_size() == 1500
     for line in text:
         expected = processor.encode("▁" + line.replace(" ", "▁"), out_type=str)
-        assert tokenizer.encode(line).tokens == expected
-
-
-def test_text_is_decoded_to_itself(sample: Path) -> None:
-    text = lines(sample)
-    tokenizer = Tokenizer.from_str(train([text], UnigramOptions(vocab_size=1500)))
-    for line in text:
-        assert tokenizer.decode(tokenizer.encode(line).ids) == line
+        encoded = tokenizer.encode(line)
+        assert encoded.tokens == expected
+        assert tokenizer.decode(encoded.ids) == line
 
 
 def test_special_tokens_then_pieces_by_probability(sample: Path) -> None:
