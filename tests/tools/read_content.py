@@ -61,6 +61,17 @@ class Content:
         assert batch
         return self
 
+    def balanced(self, size: int) -> "Content":
+        """Return it, if its counts are those of a file of records of this size."""
+        counts = self.counts
+        assert counts.bytes == size
+        kinds = (counts.blank_lines, counts.rejected_lines, counts.records, counts.rejected_rows)
+        assert counts.lines + counts.rows == sum(kinds)
+        assert counts.records - counts.empty_records == counts.documents - counts.cut_documents
+        assert counts.documents == len(self.documents)
+        assert counts.sentences == len(self.sentences)
+        return self
+
     @property
     def records(self) -> list[tuple[int, int]]:
         """Place and end of each document's record in its file."""

@@ -1,7 +1,6 @@
 """What is counted of a corpus, against plain Python."""
 
 import statistics
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -97,12 +96,6 @@ def test_a_bin_holds_its_values_and_is_narrow(values: list[int]) -> None:
         first, end = bin_edge(number), bin_edge(number + 1)
         assert first <= value < end
         assert end - first <= max(1, value / 64)
-
-
-def test_bins_of_the_docstring() -> None:
-    assert assign_bins(np.array([0, 127, 128, 129, 130])).tolist() == [0, 127, 128, 128, 129]
-    assert [bin_edge(number) for number in (127, 128, 129)] == [127, 128, 130]
-    assert all(bin_edge(a) < bin_edge(b) for a, b in pairwise(range(2000)))
 
 
 @given(st.lists(st.integers(1, 10**7), min_size=1, max_size=300))

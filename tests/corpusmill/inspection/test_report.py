@@ -32,8 +32,7 @@ from corpusmill.inspection.decoded_examples import (
 from corpusmill.inspection.figures import Distribution, figures_of, summarize
 from corpusmill.location import locate
 from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.objectives.objective import Repeat
-from tests.tools.builders import SPECIAL, batch_of, numbered_corpus, pool_of
+from tests.tools.builders import SPECIAL
 from tests.tools.corpus_files import split_documents
 from tests.tools.knobs import knobs
 from tests.tools.manifests import INPUT_IDS
@@ -172,24 +171,6 @@ def test_every_built_example_reads_as_its_text(
             assert any(spelled in document for document in letters)
     kinds = {piece.kind for example in decoded for segment in example.segments for piece in segment}
     assert kinds == {"plain", "masked", "replaced", "kept"}
-
-
-@given(
-    corpus=st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=5), min_size=1, max_size=6),
-    padded=st.booleans(),
-)
-def test_recounting_what_was_written_gives_what_was_measured(
-    corpus: list[list[int]], padded: bool
-) -> None:
-    documents = numbered_corpus(corpus)
-    objective = Bert(BertOptions(max_seq_length=24), SPECIAL, 400, "int16")
-    splits = np.zeros(len(documents), np.uint8)
-    examples = objective.build(batch_of(documents), Repeat(0, pool_of(documents), splits, 7))
-    measured = objective.measure(examples)
-    recounted = recount(objective.finish(examples, padded), objective.columns)
-    assert recounted.keys() == measured.keys()
-    for name, counts in measured.items():
-        assert np.trim_zeros(counts, "b").tolist() == np.trim_zeros(recounted[name], "b").tolist()
 
 
 def test_recounting_tells_a_missing_second_segment_from_an_empty_one() -> None:

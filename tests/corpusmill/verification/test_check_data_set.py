@@ -123,7 +123,7 @@ def test_an_intact_data_set_has_no_problem(recipe: Recipe, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", sorted({*FILES} - {SUCCESS}))  # which is empty
-@settings(max_examples=25)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_any_flipped_byte_is_found(intact: Path, name: str, data: st.DataObject) -> None:
     contents = read(intact)

@@ -48,12 +48,7 @@ def read(data: bytes, options: DocumentOptions) -> Content:
     """Read an archive, and check what holds for any archive."""
     part = FileRange("f", 0, options)
     content = Content().add(read_corpus(io.BytesIO(data), part))
-    counts = content.counts
-    assert counts.bytes == len(data)
-    assert counts.lines == counts.rejected_lines
-    assert counts.rows == counts.records + counts.rejected_rows
-    assert counts.records - counts.empty_records == counts.documents - counts.cut_documents
-    assert counts.documents == len(content.documents)
+    counts = content.balanced(len(data)).counts
     damaged = content.reasons.count("damaged-archive")
     assert counts.rejected_lines + counts.rejected_rows + damaged == len(content.rejects)
     return content
@@ -150,11 +145,11 @@ class Zeros(io.RawIOBase):
         return head + b"x" * body
 
 
-def test_a_line_of_a_gigabyte_in_a_member_is_skipped() -> None:
-    stream = Zeros(2**30)
+def test_a_very_long_line_in_a_member_is_skipped() -> None:
+    stream = Zeros(2**26)
     options = replace(TAR, max_line_bytes=2**20)
     [reject] = Content().add(read_tar(stream, FileRange("f", 0, options))).rejects  # type: ignore[arg-type]
-    assert (reject.reason, reject.length) == ("line-too-long", 2**30)
+    assert (reject.reason, reject.length) == ("line-too-long", 2**26)
     assert stream.most <= 2**21
 
 

@@ -33,15 +33,10 @@ def read(data: bytes, options: DocumentOptions = CSV, size: int = 2**20) -> Cont
     """Read a file, and check what holds for any file."""
     with small_batches(size):
         content = Content().add(read_file(io.BytesIO(data), FileRange("f", 2, options)))
-    counts = content.counts
-    assert counts.bytes == len(data)
-    assert counts.lines == counts.blank_lines
-    assert counts.rows == counts.records + counts.rejected_rows
-    assert counts.rejected_rows == len(content.rejects)
-    assert counts.records - counts.empty_records == counts.documents - counts.cut_documents
+    assert content.counts.rejected_rows == len(content.rejects)
     offsets = [reject.offset for reject in content.rejects]
     assert offsets == sorted(offsets)
-    return content
+    return content.balanced(len(data))
 
 
 def sentences_of(text: str) -> list[str]:

@@ -31,11 +31,8 @@ def read(data: bytes, options: DocumentOptions = OPTIONS, size: int = 2**20) -> 
     """Read a file, and check what holds for any file."""
     with small_batches(size):
         content = Content().add(read_json(io.BytesIO(data), FileRange("f", 2, options)))
-    counts = content.counts
-    assert counts.bytes == len(data)
-    assert counts.rows == counts.records + counts.rejected_rows
-    assert counts.rejected_rows == len(content.rejects)
-    return content
+    assert content.counts.rejected_rows == len(content.rejects)
+    return content.balanced(len(data))
 
 
 def test_records_end_where_their_brackets_are_closed() -> None:

@@ -31,7 +31,7 @@ from tests.tools.builders import offsets_of
 from tests.tools.distributions import assert_same_distribution
 
 BEGIN, END = 4, 9
-DRAWN = 20_000
+DRAWN = 5_000
 
 texts = st.lists(st.lists(st.integers(10, 99), max_size=12), max_size=8)
 shares = st.floats(0, 1)
