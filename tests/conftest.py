@@ -21,7 +21,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-# Folders, files and tests that `make test` leaves to `make test-all`.
+# Folders, files, tests and cases that `make test` leaves to `make test-all`.
 _SECOND_DOOR = {
     line
     for line in (CHECKOUT / "tests" / "second_door.txt").read_text().splitlines()
@@ -55,8 +55,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if door := config.option.door:
         sides: dict[bool, list[pytest.Item]] = {True: [], False: []}
         for item in items:
-            test, file = item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]
-            is_listed = test in _SECOND_DOOR or _is_behind_second_door(file)
+            case = item.nodeid
+            test, file = case.partition("[")[0], case.partition("::")[0]
+            is_listed = not _SECOND_DOOR.isdisjoint({case, test}) or _is_behind_second_door(file)
             sides[is_listed == (door == "second")].append(item)
         items[:] = sides[True]
         config.hook.pytest_deselected(items=sides[False])

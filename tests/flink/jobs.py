@@ -104,12 +104,16 @@ def start(*arguments: str) -> "subprocess.Popen[str]":
     )  # fmt: skip
 
 
+def end(process: "subprocess.Popen[str]", status: int = 0) -> tuple[str, str]:
+    """Wait for a command that must end with a status; gives what it prints on both streams."""
+    output, errors = process.communicate()
+    assert process.returncode == status, errors
+    return output, errors
+
+
 def run(arguments: list[str]) -> str:
     """Run a command that must succeed; gives what it prints."""
-    process = start(*arguments)
-    output, errors = process.communicate()
-    assert process.returncode == 0, errors
-    return output
+    return end(start(*arguments))[0]
 
 
 def on_cluster(cluster: Cluster, *further: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from pipeline.runners.flink.job import CANCELED, FINISHED, FlinkRest
 from tests.flink.cluster import Cluster
-from tests.flink.jobs import Corpus, JobServer, assert_same, await_file, on_cluster, run, start
+from tests.flink.jobs import Corpus, JobServer, assert_same, await_file, end, on_cluster, run, start
 
 PREPARE, BUILD = "spill-*", "shard-*"
 
@@ -76,8 +75,7 @@ def test_a_kill_in_a_stage_changes_no_byte(
     process = start(*corpus.flags("bert", output), *of_job_server(cluster, job_server))
     assert await_file(output, stage, process)
     strike(cluster)
-    _, errors = process.communicate()
-    assert process.returncode == 0, errors
+    end(process)
     assert_same(output, expected)
 
 
@@ -93,8 +91,7 @@ def test_task_managers_that_die_in_the_commit_cost_nothing(
         time.sleep(0.001)
     for task_manager in cluster.task_managers:
         kill(task_manager)
-    _, errors = process.communicate()
-    assert process.returncode == 0, errors
+    end(process)
     assert_same(output, expected)
 
 
@@ -113,8 +110,7 @@ def test_two_jobs_at_once_leave_each_other_alone(
         for output, more in zip(outputs, flags, strict=True)
     ]
     for output, process in zip(outputs, processes, strict=True):
-        _, errors = process.communicate()
-        assert process.returncode == 0, errors
+        end(process)
         assert_same(output, expected)
         rest = FlinkRest(cluster.rest)
         [job] = rest.jobs_named(output.name)
@@ -135,8 +131,7 @@ def test_whoever_ends_the_command_ends_the_job(
     process = start(*corpus.flags("bert", output), *flags)
     assert await_file(output, PREPARE, process)
     process.send_signal(number)
-    _, errors = process.communicate()
-    assert process.returncode == 130, errors
+    end(process, 130)
     assert states_of(cluster, name) == [CANCELED]
     assert not (output / "dataset.json").exists()
 
@@ -152,28 +147,31 @@ def test_a_job_without_progress_is_cancelled(
     stopped = cluster.workers()
     for worker in stopped:
         stop(worker)
-    _, errors = process.communicate()
+    _, errors = end(process, 1)
     for worker in stopped:
         kill(worker)
-    assert process.returncode == 1
     assert "made no progress for 60 seconds and was cancelled" in errors
     while states_of(cluster, "stuck") == ["CANCELLING"]:  # tasks of a stopped worker end late
         time.sleep(0.5)
     assert states_of(cluster, "stuck") == [CANCELED]
 
 
+def with_rejects(corpus: Corpus, folder: Path) -> list[str]:
+    """The command of a build of the text and a hundred rejects."""
+    bad = folder / "bad.tokens"
+    bad.write_bytes(corpus.text.read_bytes() + b" \xff \n" * 100)
+    arguments = corpus.flags("bert", folder / "out")
+    arguments[arguments.index(str(corpus.text))] = str(bad)
+    return arguments
+
+
 def test_a_mistake_in_the_input_is_not_tried_again(
     cluster: Cluster, job_server: JobServer, corpus: Corpus, tmp_path: Path
 ) -> None:
     cluster.await_slots()
-    bad = tmp_path / "bad.tokens"
-    bad.write_bytes(corpus.text.read_bytes() + b" \xff \n" * 100)
-    arguments = corpus.flags("bert", tmp_path / "out")
-    arguments[arguments.index(str(corpus.text))] = str(bad)
+    arguments = with_rejects(corpus, tmp_path)
     flags = of_job_server(cluster, job_server, "--job_name=mistake")
-    process = start(*arguments, "--max-rejects", "5", *flags)
-    _, errors = process.communicate()
-    assert process.returncode == 2, errors
+    _, errors = end(start(*arguments, "--max-rejects", "5", *flags), 2)
     assert "error: --max-rejects 5: 100 of" in errors
     assert states_of(cluster, "mistake") == [CANCELED]
 
@@ -202,10 +200,7 @@ def test_a_job_that_nobody_waits_for_is_not_tried_again_after_a_mistake(
     cluster: Cluster, job_server: JobServer, corpus: Corpus, tmp_path: Path
 ) -> None:
     cluster.await_slots()
-    bad, output = tmp_path / "bad.tokens", tmp_path / "out"
-    bad.write_bytes(corpus.text.read_bytes() + b" \xff \n" * 100)
-    arguments = corpus.flags("bert", output)
-    arguments[arguments.index(str(corpus.text))] = str(bad)
+    arguments, output = with_rejects(corpus, tmp_path), tmp_path / "out"
     flags = of_job_server(cluster, job_server, "--job_name=unwatched-mistake")
     run([*arguments, "--max-rejects", "5", "--no-wait", *flags])
     cluster.await_slots()
@@ -234,9 +229,6 @@ def test_what_the_cluster_cannot_run_is_refused_before_submission(
 ) -> None:
     cluster.await_slots()
     arguments = [*corpus.flags("bert", tmp_path / "out"), *on_cluster(cluster, *flags)]
-    process = start(*arguments)
-    _, errors = process.communicate()
-    assert process.returncode == 2
+    _, errors = end(start(*arguments), 2)
     assert all(part in errors for part in parts), errors
-    assert isinstance(process, subprocess.Popen)
     assert not (tmp_path / "out").exists()

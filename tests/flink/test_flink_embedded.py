@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.flink.jobs import OBJECTIVES, Corpus, assert_same, await_file, embedded, run, start
+from tests.flink.jobs import OBJECTIVES, Corpus, assert_same, await_file, embedded, end, run, start
 
 
 @pytest.mark.parametrize("objective", sorted(OBJECTIVES))
@@ -33,8 +33,7 @@ def test_a_worker_that_dies_is_started_again(
         entry for entry in children if any("SdkHarness" in part for part in entry.cmdline())
     )
     os.kill(worker.pid, signal.SIGKILL)
-    _, errors = process.communicate()
-    assert process.returncode == 0, errors
+    end(process)
     assert_same(output, corpus.local_digests("bert"))
 
 
@@ -43,6 +42,5 @@ def test_embedded_flink_does_not_outlive_its_command(
 ) -> None:
     assert job_server_jar.is_file()
     process = start(*corpus.flags("bert", tmp_path / "out"), "--no-wait", *embedded())
-    _, errors = process.communicate()
-    assert process.returncode == 2
+    _, errors = end(process, 2)
     assert "error: --no-wait --runner FlinkRunner: embedded Flink ends with this command" in errors

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.flink.cluster import Cluster
-from tests.flink.jobs import Corpus, JobServer, assert_same, await_file, on_cluster, start
+from tests.flink.jobs import Corpus, JobServer, assert_same, await_file, end, on_cluster, start
 
 RUNS, KILLS = 4, 5
 
@@ -37,8 +37,7 @@ def seconds(
     output = tmp_path_factory.mktemp("whole") / "out"
     process = start_job(cluster, job_server, corpus, output)
     begin = time.monotonic()
-    _, errors = process.communicate()
-    assert process.returncode == 0, errors
+    end(process)
     return time.monotonic() - begin
 
 
@@ -71,9 +70,8 @@ def test_kills_at_any_moments_change_no_byte(
         time.sleep(draw.uniform(0, seconds / KILLS))
         assert process.poll() is None, "the job ended before its kills"
         struck.append(strike(cluster, draw))
-    _, errors = process.communicate()
     print(f"seed {seed}: {struck}")
-    assert process.returncode == 0, errors
+    end(process)
     assert_same(output, expected)
     # An attempt that of a dead TaskManager must not write anything later on.
     time.sleep(3)

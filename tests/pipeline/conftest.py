@@ -1,3 +1,5 @@
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from tests.tools.running_job import LONG
 from tests.tools.small_datasets import t5_tokenizer
 
 __all__ = ["bucket", "long_text", "output", "remembered_beam"]
+
+Builder = Callable[..., Path]
 
 
 @pytest.fixture(autouse=True)
@@ -55,11 +59,23 @@ def any_tokenizer(wordpiece: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="session")
-def built(sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def build_once(tmp_path_factory: pytest.TempPathFactory) -> Builder:
+    """Builds a data set once for the same text, tokenizer and flags; nothing may change it."""
+
+    @cache
+    def run(corpus: Path, tokenizer: Path, *flags: str | Path, objective: str = "bert") -> Path:
+        output = tmp_path_factory.mktemp("built") / "out"
+        outcome = build([corpus], tokenizer, output, *flags, objective=objective)
+        assert "not remembered" not in outcome.output
+        return output
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def built(sample: Path, tokenizer_path: Path, build_once: Builder) -> Path:
     """A data set of BERT, which nothing may change."""
-    output = tmp_path_factory.mktemp("built") / "out"
-    build([sample], tokenizer_path, output)
-    return output
+    return build_once(sample, tokenizer_path)
 
 
 @pytest.fixture(scope="session")

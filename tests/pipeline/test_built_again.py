@@ -1,7 +1,6 @@
 """A data set is built again from the options that `config` prints; nothing else in it is run."""
 
 import gzip
-import json
 import shutil
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -9,20 +8,23 @@ from typing import Any
 
 import pytest
 
-from corpusmill.dataset.manifest_json import seal
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.verification.check_data_set import verify
+from tests.tools.growing import Growing
 from tests.tools.jobs import (
     TWO_WORKERS,
     build,
     build_again,
     digests,
     list_text_objectives,
+    read_manifest_json,
     run_any,
 )
 from tests.tools.knobs import SMALL_SIZES, knobs
 from tests.tools.origins import check_provenance
+from tests.tools.small_datasets import write_entries
+from tests.tools.table_rows import for_rows
 
 FLAGS = ("--validation-share", "0.4")
 _MOVED = ("--fim-rate", "0.7", "--fim-cut", "tokens")
@@ -64,7 +66,9 @@ def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("objective", "in_processes", "flags"), WAYS)
+@pytest.mark.parametrize(
+    ("objective", "in_processes", "flags"), WAYS, ids=[" ".join((way[0], *way[2])) for way in WAYS]
+)
 def test_every_objective_gives_the_same_bytes_again_however_it_is_run(
     objective: str, in_processes: bool, flags: tuple[str, ...], corpus: Path,
     any_tokenizer: Path, tmp_path: Path,
@@ -113,7 +117,7 @@ def test_a_filtered_data_set_and_one_whose_shards_are_one_file(
         assert digests(second) == digests(first)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("entry", "values"),
     [
         ("filter", {"filters": [{"name": "builtins:exec", "package": None}]}),
@@ -124,17 +128,17 @@ def test_a_filtered_data_set_and_one_whose_shards_are_one_file(
     ],
 )
 def test_nothing_that_a_stranger_names_is_imported_or_called(
-    entry: str, values: dict[str, Any], corpus: Path, wordpiece: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    entry: str, values: dict[str, Any], first: Growing, halves: tuple[Path, Path],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    folder = tmp_path / "out"
-    build([corpus], wordpiece, folder)
-    manifest = json.loads((folder / "dataset.json").read_text())
+    folder = tmp_path / str(len(list(tmp_path.iterdir())))
+    shutil.copytree(first.output, folder)
+    manifest = read_manifest_json(folder)
     if entry == "filter":
         manifest["corpus"]["filtering"] = {"drop_duplicates": False, "evaluation": None, **values}
     else:
         manifest["objective"]["options"].update(values)
-    (folder / "dataset.json").write_bytes(seal(json.dumps(manifest).encode()))
+    write_entries(folder, manifest)
 
     def refuse(*arguments: object) -> None:
         raise AssertionError(arguments)
@@ -142,7 +146,7 @@ def test_nothing_that_a_stranger_names_is_imported_or_called(
     monkeypatch.setattr(EntryPoint, "load", refuse)
     for command in (
         ("verify", folder), ("inspect", folder), ("config", folder),
-        ("trace", folder, "--row", "0", "--input", corpus),
+        ("trace", folder, "--row", "0", "--input", halves[0]),
         ("drop", folder, "--document", "0", "--workers", "1"),
     ):  # fmt: skip
         assert run_any(*command).status in {0, 1, 2}

@@ -47,14 +47,14 @@ def test_undecodable_bytes_become_rejects(
 def test_a_truncated_file_is_used_up_to_the_damage(
     suffix: str, compress: object, tokenizer_path: Path, tmp_path: Path, output: Path
 ) -> None:
-    lines = [f"Line {number} is about {number * number} .\n\n" for number in range(60_000)]
+    lines = [f"Line {number} is about {number * number} .\n\n" for number in range(9000)]
     whole = compress("".join(lines).encode())  # type: ignore[operator]
     damaged = tmp_path / f"text{suffix}"
     damaged.write_bytes(whole[: len(whole) * 3 // 4])
     build([damaged], tokenizer_path, output)
     [reject] = rejects(output)
     assert (reject["file"], reject["reason"]) == (damaged.name, "damaged-compression")
-    assert rows(output) > 25_000
+    assert rows(output) > 4000
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,16 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-from corpusmill.arrays import ragged
-from corpusmill.objectives.bert import Bert, BertOptions
-from corpusmill.objectives.masking.tokens import row_keys
 from corpusmill.tokenization.words.words import cut_unicode
 from corpusmill.verification.check_data_set import verify
 from tests.tools import jobs
-from tests.tools.data_files import find_file, find_files, manifest_of
+from tests.tools.data_files import find_files
 from tests.tools.jobs import build, read_manifest_json, rows_of, run_here, unmask
 
 WORDS = ("--whole-word-mask",)
@@ -40,27 +35,15 @@ Build = Callable[..., Path]
 
 @pytest.fixture(scope="module", params=["wordpiece", "byte-level"])
 def make(
-    request: pytest.FixtureRequest, sample: Path, tokenizer_path: Path,
+    request: pytest.FixtureRequest, sample: Path, tokenizer_path: Path, build_once: Build,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Build:  # fmt: skip
     """Builds a data set of the sample with flags, once for the same flags."""
-    folder = tmp_path_factory.mktemp(request.param)
     path = tokenizer_path
     if request.param == "byte-level":
-        path = folder / "tokenizer.json"
+        path = tmp_path_factory.mktemp("byte-level") / "tokenizer.json"
         jobs.train(sample, path, *jobs.BYTE_LEVEL)
-    built: dict[tuple[str, ...], Path] = {}
-
-    def run(*flags: str, objective: str = "bert") -> Path:
-        key = (objective, *flags)
-        if key not in built:
-            built[key] = folder / str(len(built))
-            share = ("--validation-share", "0.2")
-            outcome = build([sample], path, built[key], *share, *flags, objective=objective)
-            assert "not remembered" not in outcome.output
-        return built[key]
-
-    return run
+    return partial(build_once, sample, path, "--validation-share", "0.2")
 
 
 def words_of(labels: list[int]) -> Iterator[range]:
@@ -109,37 +92,6 @@ def test_labels_tell_the_words_of_the_text(make: Build, sample: Path) -> None:
     # Signs may share a token, as in WikiText's @-@.
     assert {word for word in seen if word.isalnum()} <= words
     assert len(seen & words) > 0.5 * len(words)
-
-
-def test_loaded_rows_are_masked_anew_in_each_epoch(make: Build) -> None:
-    folder = make(*WORDS, *DYNAMIC)
-    manifest = manifest_of(folder)
-    options = replace(BertOptions(**manifest.objective.options), ngram=3)
-    tokenizer = manifest.tokenizer
-    masked_lm = Bert(options, tokenizer.special, tokenizer.vocab_size, "int16").masked_lm
-    rows = (
-        pq.read_table(find_file(folder, "train-00000-of-00003.parquet"))
-        .combine_chunks()
-        .to_batches()[0]
-    )
-    stored, offsets = ragged.from_arrow(rows.column("input_ids"))
-    seg_labels, _ = ragged.from_arrow(rows.column("seg_labels"))
-    epochs = []
-    for epoch in range(2):
-        input_ids = stored.copy()
-        shard = np.zeros(rows.num_rows, np.uint64)
-        keys = row_keys(np.uint64(manifest.seed), shard, epoch, np.arange(rows.num_rows))
-        positions, labels, ends = masked_lm.mask(input_ids, seg_labels, offsets, keys)
-        places = np.repeat(offsets[:-1], np.diff(ends)) + positions
-        assert (stored[places] == labels).all()
-        assert (input_ids != stored).sum() > 0.8 * len(places)
-        chosen = np.zeros(len(stored), np.bool_)
-        chosen[places] = True
-        later = np.flatnonzero(seg_labels == 1)
-        assert (chosen[later] == chosen[later - 1]).all()
-        assert 0.13 < len(places) / (seg_labels >= 0).sum() < 0.16
-        epochs.append(places)
-    assert len(np.intersect1d(*epochs)) < 0.3 * len(epochs[0])
 
 
 @pytest.mark.parametrize("flags", [NGRAMS, DYNAMIC, WORDS + DYNAMIC], ids=" ".join)

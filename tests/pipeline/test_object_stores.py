@@ -262,6 +262,28 @@ def test_many_small_objects_take_one_request_each(filled: Bucket) -> None:
     assert not [request for request in requests if request.method == "HEAD"]
 
 
+@pytest.mark.parametrize("bucket", ["s3"], indirect=True)
+def test_text_is_added_and_documents_are_removed_as_on_a_disk(
+    bucket: Bucket, halves: tuple[Path, Path], tokenizer_path: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """In the bucket many tasks take few files each."""
+    # A job of many tasks would send a thousand requests to remove its temporary files.
+    monkeypatch.setattr(transforms.commit.commit, "list_prefixes", lambda _: iter(()))
+    described, beam_flags = [], ("--", *bucket.beam_arguments)
+    for root, flags in ((str(tmp_path), ()), (bucket.url, ("--fan-in", "2"))):
+        output, names = f"{root}/out", ("first/text", "second/text", "tokenizer.json")
+        texts = [f"{root}/in/{name}" for name in names]
+        for path, file in zip(texts, (*halves, tokenizer_path), strict=True):
+            write_file(path, file.read_bytes())
+        run_here(*command_of(texts[:1], texts[2], output), *beam_flags)
+        run_here(*command_of(texts[1:2], texts[2], output, "--append", *flags), *beam_flags)
+        run_here("drop", output, "--where", "document % 3 = 0", *flags, *beam_flags)
+        assert "were written" in " ".join(run_here("verify", output, *beam_flags).output.split())
+        described.append(describe_folder(output))
+    assert described[0] == described[1]
+
+
 def test_little_of_an_object_is_fetched_to_look_at_it(filled: Bucket) -> None:
     for number, size in enumerate((10, 2**18, 2**18 + 1)):
         write_file(

@@ -6,7 +6,7 @@ import re
 import shutil
 import struct
 from collections.abc import Callable
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from corpusmill.dataset.shards import read_shard
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.location import locate
 from tests.tools.data_files import find_file, find_files, manifest_of
-from tests.tools.jobs import PAIRS, SPREAD, build, run_here
+from tests.tools.jobs import PAIRS, SPREAD, run_here
 from tests.tools.small_datasets import write_entries
 from tests.tools.table_rows import for_rows
 
@@ -47,18 +47,9 @@ def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def build_here(
-    corpus: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Build:
+def build_here(corpus: Path, tokenizer_path: Path, build_once: Build) -> Build:
     """Builds a data set, once for each choice of flags; nothing may be changed in it."""
-
-    @cache
-    def run(*flags: str) -> Path:
-        output = tmp_path_factory.mktemp("job") / "out"
-        build([corpus], tokenizer_path, output, *flags)
-        return output
-
-    return run
+    return partial(build_once, corpus, tokenizer_path)
 
 
 @pytest.fixture(scope="module")

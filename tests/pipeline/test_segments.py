@@ -1,7 +1,6 @@
 """Whole jobs of ALBERT's pairs and RoBERTa's sentences."""
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +21,13 @@ Build = Callable[..., Path]
 KINDS = ("sentence-order", "full-sentences", "doc-sentences")
 
 
-@pytest.fixture(scope="module")
-def build_kind(
-    sample: Path, tokenizer_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Build:
+@pytest.fixture
+def build_kind(sample: Path, tokenizer_path: Path, build_once: Build) -> Build:
     """Builds a data set, once for each choice of flags; nothing may be changed in it."""
 
-    @cache
-    def run(segments: str, *flags: str, tokenizer: Path | None = None) -> Path:
-        output = tmp_path_factory.mktemp("kind") / "out"
+    def run(segments: str, *flags: str, tokenizer: Path = tokenizer_path) -> Path:
         arguments = ("--segments", segments, "--validation-share", "0.2", *flags)
-        build([sample], tokenizer or tokenizer_path, output, *arguments)
-        return output
+        return build_once(sample, tokenizer, *arguments)
 
     return run
 

@@ -20,7 +20,7 @@ from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from tests.conftest import CHECKOUT
 from tests.tools.data_files import find_file
-from tests.tools.jobs import build, read_manifest_json, run_any
+from tests.tools.jobs import read_manifest_json, run_any
 from tests.tools.small_datasets import write_entries
 
 Entries = dict[str, Any]
@@ -44,16 +44,10 @@ def text(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(
-    text: Path, wordpiece: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Path]:
-    folder = tmp_path_factory.mktemp("provenance")
-
+def made(text: Path, wordpiece: Path, build_once: Callable[..., Path]) -> Callable[[str], Path]:
     def make(name: str) -> Path:
         objective, flags = DATA_SETS[name]
-        if not (folder / name).exists():
-            build([text], wordpiece, folder / name, *flags, objective=objective)
-        return folder / name
+        return build_once(text, wordpiece, *flags, objective=objective)
 
     return make
 

@@ -3,7 +3,7 @@
 import base64
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -97,16 +97,17 @@ class Answer(BaseHTTPRequestHandler):
 
 
 class Clock:
-    """Time that passes when somebody waits."""
+    """Time that passes when somebody waits; then something may happen, of the seconds so far."""
 
-    def __init__(self) -> None:
-        self.seconds = 0.0
+    def __init__(self, happen: Callable[[float], object] = lambda _: None) -> None:
+        self.seconds, self._happen = 0.0, happen
 
     def monotonic(self) -> float:
         return self.seconds
 
     def sleep(self, seconds: float) -> None:
         self.seconds += seconds
+        self._happen(self.seconds)
 
 
 @pytest.fixture
@@ -173,25 +174,21 @@ def test_a_job_without_progress_is_given_up(flink: Flink, tmp_path: Path, folder
 
 
 def test_files_that_grow_are_progress(flink: Flink, tmp_path: Path) -> None:
-    class Writing(Clock):
-        def sleep(self, seconds: float) -> None:
-            super().sleep(seconds)
-            (tmp_path / "shard").write_bytes(b"x" * int(self.seconds))
-            if self.seconds > 130:
-                flink.states = ["FINISHED"]
+    def write(seconds: float) -> None:
+        (tmp_path / "shard").write_bytes(b"x" * int(seconds))
+        if seconds > 130:
+            flink.states = ["FINISHED"]
 
-    watch(flink, Writing(), Counters(), folder=str(tmp_path))
+    watch(flink, Clock(write), Counters(), folder=str(tmp_path))
 
 
 def test_records_that_flow_are_progress(flink: Flink) -> None:
-    class Writing(Clock):
-        def sleep(self, seconds: float) -> None:
-            super().sleep(seconds)
-            flink.written += int(self.seconds) % 40 == 0
-            if self.seconds > 130:
-                flink.states = ["FINISHED"]
+    def write(seconds: float) -> None:
+        flink.written += int(seconds) % 40 == 0
+        if seconds > 130:
+            flink.states = ["FINISHED"]
 
-    watch(flink, Writing(), Counters())
+    watch(flink, Clock(write), Counters())
 
 
 def test_no_patience_waits_for_ever(flink: Flink) -> None:
@@ -218,19 +215,16 @@ def test_an_error_of_every_attempt_ends_the_job(flink: Flink) -> None:
 
 
 def test_an_error_between_finished_tasks_is_tried_again(flink: Flink, tmp_path: Path) -> None:
-    class Working(Clock):
-        def sleep(self, seconds: float) -> None:
-            super().sleep(seconds)
-            number = int(self.seconds) // 20
-            (tmp_path / f"done-task-{number}.json").write_text("{}")
-            if int(self.seconds) % 20 == 0:
-                error = PYTHON_ERROR.format(error="OSError: the store is tired")
-                flink.failures = [error, *flink.failures][:16]
-                flink.states = ["RESTARTING", "RUNNING"]
-            if self.seconds > 200:
-                flink.states = ["FINISHED"]
+    def work(seconds: float) -> None:
+        (tmp_path / f"done-task-{int(seconds) // 20}.json").write_text("{}")
+        if int(seconds) % 20 == 0:
+            error = PYTHON_ERROR.format(error="OSError: the store is tired")
+            flink.failures = [error, *flink.failures][:16]
+            flink.states = ["RESTARTING", "RUNNING"]
+        if seconds > 200:
+            flink.states = ["FINISHED"]
 
-    watch(flink, Working(), Counters(), folder=str(tmp_path))
+    watch(flink, Clock(work), Counters(), folder=str(tmp_path))
     assert len(flink.failures) == 10
 
 
@@ -271,14 +265,12 @@ def test_a_job_that_flink_has_forgotten_is_lost(flink: Flink) -> None:
 
 
 def test_a_job_manager_may_remember_the_jobs_that_it_has_stored(flink: Flink) -> None:
-    class Restarting(Clock):
-        def sleep(self, seconds: float) -> None:
-            super().sleep(seconds)
-            flink.is_lost = 3 < self.seconds < 9
-            if self.seconds > 20:
-                flink.states = ["FINISHED"]
+    def restart(seconds: float) -> None:
+        flink.is_lost = 3 < seconds < 9
+        if seconds > 20:
+            flink.states = ["FINISHED"]
 
-    watch(flink, Restarting(), Counters())
+    watch(flink, Clock(restart), Counters())
 
 
 def test_ending_a_job_waits_until_it_has_let_go(flink: Flink) -> None:
