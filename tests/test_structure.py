@@ -194,7 +194,7 @@ def find_deletions(source: str) -> Iterator[str]:
 
 def test_what_lies_behind_the_second_door_is_there() -> None:
     for name in (CHECKOUT / "tests" / "second_door.txt").read_text().splitlines():
-        file, _, test = name.partition("::")
+        file, _, test = name.partition("[")[0].partition("::")
         if name and not name.startswith("#"):
             assert (CHECKOUT / file).exists(), name
             assert not test or f"def {test}(" in (CHECKOUT / file).read_text(), name
