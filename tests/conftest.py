@@ -11,8 +11,8 @@ import pytest
 from corpusmill.arrays.kernel_cache import kernel_folder
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
+from tests.tools.forked_commands import keep_compilation_quiet
 from tests.tools.object_stores import ObjectStores, start_object_stores
-from tests.tools.shared_compilation import keep_compilation_quiet
 from tests.tools.wikitext import find_wikitext
 
 CHECKOUT = Path(__file__).resolve().parent.parent

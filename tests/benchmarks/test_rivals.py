@@ -80,22 +80,13 @@ def test_a_rival_that_cannot_be_installed_is_not_tried_with_what_is_left_of_it(
 
 
 @pytest.mark.usefixtures("missing")
-def test_encoders_that_are_not_installed_are_named() -> None:
+def test_what_is_not_installed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     cells = rival_encoders.list_rates("{}", [["a"]], [np.array([1])])
     assert cells == ["not installed"] * len(rival_encoders.RIVALS)
-
-
-@pytest.mark.usefixtures("missing")
-def test_readers_that_are_not_installed_are_named(tmp_path: Path) -> None:
     run = readers.run_reader("LitData", tmp_path, tmp_path, 1, check=False)
-    label = rivals.label("litdata")
-    assert list(readers.cells("LitData", [run])) == [label, "not installed"]
-
-
-@pytest.mark.usefixtures("missing")
-def test_trainers_that_are_not_installed_are_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    assert list(readers.cells("LitData", [run])) == [rivals.label("litdata"), "not installed"]
     monkeypatch.setattr(tokenizer_training, "WAYS", ("gigatoken", "rustbpe"))
     monkeypatch.setattr(tokenizer_training, "check_equal", lambda *_: None)
     tokenizer_training.compare("bpe", _SAMPLE, 1, 300, 1)
@@ -125,13 +116,8 @@ def test_rivals_that_fail_are_named_and_ours_raise(
 
 def test_an_encoder_with_other_ids_has_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rival_encoders, "python_of", lambda _: sys.executable)
-    outputs = iter(
-        [
-            '{"seconds": 2.0, "others": 0}',
-            '{"seconds": 2.0, "others": 1}',
-            '{"refused": "no\\nway"}',
-        ]
-    )
+    told = ('"seconds": 2.0, "others": 0', '"seconds": 2.0, "others": 1', '"refused": "no\\nway"')
+    outputs = (f"{{{words}}}" for words in told)
 
     def measure(*_: object, **__: object) -> object:
         return Measurement(1, 1, 1, 1, next(outputs))

@@ -19,6 +19,7 @@ from pipeline.command_line import JOB
 from pipeline.commands.builds import make_command, make_commands
 from pipeline.recipe.build_options import Build
 from tests.conftest import CHECKOUT
+from tests.deploy.test_lint import copied_names
 from transforms.tally import shown_here
 
 FOLDER = CHECKOUT / "deploy" / "dataflow"
@@ -241,7 +242,5 @@ def test_the_build_gets_what_the_image_copies() -> None:
     rules = (FOLDER / "gcloudignore").read_text().splitlines()
     excluded = {rule.removesuffix("*").strip("/") for rule in rules if rule.startswith("/")}
     uploaded = {rule.strip("!/") for rule in rules if rule.startswith("!")} - excluded
-    lines = (FOLDER / "Dockerfile").read_text().splitlines()
-    copied = [line.split()[1:-1] for line in lines if re.match("COPY (?!--from)", line)]
-    names = {name.removesuffix("/*.whl") for sources in copied for name in sources}
+    names = {name.removesuffix("/*.whl") for name in copied_names("dataflow")}
     assert uploaded == {*names, "deploy/dataflow/Dockerfile"}

@@ -15,6 +15,7 @@ from corpusmill.commands.command_line import parse
 from pipeline.command_line import JOB
 from pipeline.recipe.build_options import Build
 from tests.conftest import CHECKOUT
+from tests.deploy.test_dataflow_files import split
 
 FLINK = CHECKOUT / "deploy" / "flink"
 FOLDER = FLINK / "kubernetes"
@@ -87,11 +88,6 @@ def test_builds_reach_the_job_server(objects: dict[tuple[str, str], Object]) -> 
     for pod in (deployment["template"], read_build()["spec"]["template"]):
         assert allowed.items() <= pod["metadata"]["labels"].items()
     assert policy["podSelector"]["matchLabels"] == allowed
-
-
-def split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    place = arguments.index("--")
-    return arguments[:place], arguments[place + 1 :]
 
 
 def test_the_build_is_a_command() -> None:

@@ -1,7 +1,8 @@
-"""The recipes in docs/how-to."""
+"""The recipes in docs/how-to, run as users run them."""
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,8 +25,60 @@ from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.torch.dataset import TensorLoader
 from tests.conftest import CHECKOUT
 from tests.examples.conftest import Builder
-from tests.examples.recipes import PAGES, find_code, read_blocks, run_recipes
 from tests.tools.traced_batches import run_two_ranks
+
+PAGES = tuple(
+    CHECKOUT / "docs" / "how-to" / f"{name}.md"
+    for name in (
+        "read-in-pytorch",
+        "read-with-trainer-and-lightning",
+        "read-in-other-frameworks",
+    )
+)
+
+_HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
+_BLOCK = re.compile(r"^```python(?: title=\"needs [^\"]*\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def read_blocks(*pages: Path) -> dict[str, list[str]]:
+    """Return the Python blocks of each section that has some, by its heading.
+
+    Args:
+        pages: by default those of the recipes.
+    """
+    blocks = {}
+    for page in pages or PAGES:
+        _, *parts = _HEADING.split(page.read_text(encoding="utf-8"))
+        sections = zip(parts[::2], parts[1::2], strict=True)
+        blocks.update({name: found for name, text in sections if (found := _BLOCK.findall(text))})
+    return blocks
+
+
+def run_recipes(folder: Path, *recipes: str) -> dict[str, Any]:
+    """Change to the folder with the data set `out`, and run blocks there in order.
+
+    Args:
+        folder: the folder; a fixture changes back.
+        recipes: headings; "GPT 2" is only the second block of that section.
+
+    Returns:
+        The names that the blocks have defined.
+    """
+    os.chdir(folder)
+    names: dict[str, Any] = {"__name__": "recipe"}
+    for recipe in recipes:
+        exec(compile(find_code(recipe), recipe, "exec"), names)  # noqa: S102  the code of our page
+    return names
+
+
+def find_code(recipe: str) -> str:
+    """Return the code of a section, or of one of its blocks."""
+    heading, _, number = recipe.rpartition(" ")
+    blocks = read_blocks()
+    if number.isdigit():
+        return blocks[heading][int(number) - 1]
+    return "\n".join(blocks[recipe])
+
 
 _STATIC = BertOptions(max_seq_length=64, duplicates=2)
 _DYNAMIC = BertOptions(max_seq_length=64, duplicates=2, mask="dynamic")

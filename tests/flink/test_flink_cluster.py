@@ -1,9 +1,11 @@
-"""The job on a cluster of one JobManager and two TaskManagers, each with its worker pool."""
+"""The job on a cluster of one JobManager and two TaskManagers, each with its worker pool.
+
+`test_flink_kills` kills both while a job is at work.
+"""
 
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from pipeline.runners.flink.job import CANCELED, FINISHED, FlinkRest
 from tests.flink.cluster import Cluster
 from tests.flink.jobs import Corpus, JobServer, assert_same, await_file, end, on_cluster, run, start
 
-PREPARE, BUILD = "spill-*", "shard-*"
+PREPARE = "spill-*"
 
 
 def stop(process: int) -> None:
@@ -46,37 +48,6 @@ def test_a_cluster_gives_the_bytes_of_the_local_runner(
     assert "--execution_mode_for_batch=BATCH_FORCED" in printed
     assert rest.counters(job)["read.bytes"] == corpus.text.stat().st_size
     assert rest.status(job).state == FINISHED
-
-
-def kill_worker(cluster: Cluster) -> None:
-    """Kill a worker as soon as there is one; between two stages there may be none."""
-    while not (workers := cluster.workers()):
-        pass
-    kill(workers[0])
-
-
-def kill_task_manager(cluster: Cluster) -> None:
-    kill(cluster.task_managers[0])
-
-
-@pytest.mark.parametrize("stage", [PREPARE, BUILD])
-@pytest.mark.parametrize("strike", [kill_worker, kill_task_manager])
-def test_a_kill_in_a_stage_changes_no_byte(
-    stage: str,
-    strike: Callable[[Cluster], None],
-    cluster: Cluster,
-    job_server: JobServer,
-    corpus: Corpus,
-    tmp_path: Path,
-) -> None:
-    expected = corpus.local_digests("bert")
-    cluster.await_slots()
-    output = tmp_path / "out"
-    process = start(*corpus.flags("bert", output), *of_job_server(cluster, job_server))
-    assert await_file(output, stage, process)
-    strike(cluster)
-    end(process)
-    assert_same(output, expected)
 
 
 def test_task_managers_that_die_in_the_commit_cost_nothing(

@@ -11,7 +11,6 @@ from tests.tools.buckets import bucket
 from tests.tools.growing import Growing, halve
 from tests.tools.jobs import build
 from tests.tools.remembered_beam import remembered_beam
-from tests.tools.running_job import LONG
 from tests.tools.small_datasets import t5_tokenizer
 
 __all__ = ["bucket", "long_text", "output", "remembered_beam"]
@@ -103,7 +102,7 @@ def growing(first: Growing, tmp_path: Path) -> Growing:
 
 @pytest.fixture(scope="session")
 def long_text(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Text that a job is still at work on when a test stops it."""
+    """Text that keeps two processes busy for many seconds, in which a test stops them."""
     file = tmp_path_factory.mktemp("long") / "text"
-    file.write_bytes(sample.read_bytes() * LONG)
+    file.write_bytes(sample.read_bytes() * 400)
     return file

@@ -1,13 +1,15 @@
-"""Text is added to a data set, whose files stay, and both are read as one."""
+"""Text is added to a data set: its files stay, both are read as one, and a stopped run goes on."""
 
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+import transforms.commit.commit
+import transforms.commit.contents
 import transforms.corpus.prepare
+from corpusmill.console.process import FAILURE
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.dataset.manifest_json import seal
 from corpusmill.errors import UserError
@@ -50,10 +52,6 @@ def appended(
     return growing
 
 
-def problems(growing: Growing) -> list[Any]:
-    return verify(growing.output)
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_rows_of_every_kind_grow_and_go_and_other_files_stay(
     way: str, halves: tuple[Path, Path], wordpiece: Path, tmp_path: Path
@@ -63,7 +61,7 @@ def test_rows_of_every_kind_grow_and_go_and_other_files_stay(
     growing.build(halves[0])
     earlier, files = growing.manifest(), growing.files()
     growing.append(halves[1])
-    assert problems(growing) == []
+    assert verify(growing.output) == []
     later, kept = growing.manifest(), without_descriptions(files)
     # Trainers of ERNIE and streaming read lists of all shards.
     lists = {name for name in kept if name.endswith(("_filelist", "index.json"))}
@@ -86,7 +84,7 @@ def test_rows_of_every_kind_grow_and_go_and_other_files_stay(
         own = {document >> OFFSET_BITS for document in row.documents}
         assert own == {1 if "-more1" in row.shard else 0}
     check_removal(growing)
-    assert problems(growing) == []
+    assert verify(growing.output) == []
     check_provenance(growing.output, *halves)
 
 
@@ -121,7 +119,7 @@ def test_a_data_set_grows_again_and_its_parts_are_what_it_was(
     shutil.copytree(appended.output, tmp_path / "out")
     growing = Growing(tmp_path / "out", appended.tokenizer)
     growing.append(*halves, flags=("--existing", "allow"))
-    assert problems(growing) == []
+    assert verify(growing.output) == []
     for split in ("train", "validation"):
         whole = DataSet(growing.output, split)
         for number, part in enumerate((first, appended, growing), 1):
@@ -193,10 +191,10 @@ def test_an_append_that_finds_what_is_there_adds_nothing_and_tokenizes_nothing(
     assert files == {
         name: digest for name, digest in first.files().items() if not name.startswith("_")
     }
-    assert problems(growing) == []
+    assert verify(growing.output) == []
     # The refused run does not stand in the way.
     growing.append(halves[1])
-    assert problems(growing) == []
+    assert verify(growing.output) == []
     assert not [*growing.output.rglob("_temporary*"), *growing.output.rglob("_run.json")]
 
 
@@ -208,7 +206,7 @@ def test_known_documents_are_left_out_and_counted(
     counts = growing.manifest().counts
     assert counts["filter.dropped.in-data-set"] == documents
     assert counts["filter.documents"] == counts["read.documents"] > 2 * documents
-    assert problems(growing) == []
+    assert verify(growing.output) == []
     files = growing.files()
     outcome = growing.append(halves[1], flags=("--existing", "skip"))
     assert "holds all documents of the input already; nothing is left to add" in outcome.output
@@ -220,7 +218,7 @@ def test_known_documents_are_added_once_more(growing: Growing, halves: tuple[Pat
     growing.append(halves[0], flags=("--existing", "allow"))
     after = growing.manifest().counts
     assert after["tokenize.tokens"] == 2 * before["tokenize.tokens"]
-    assert problems(growing) == []
+    assert verify(growing.output) == []
 
 
 def test_known_documents_among_repeated_ones(
@@ -237,7 +235,7 @@ def test_known_documents_among_repeated_ones(
     new = counts["read.documents"] - 2 * known
     assert counts["filter.dropped.in-data-set"] == known
     assert counts["filter.dropped.duplicate"] == new / 2
-    assert problems(growing) == []
+    assert verify(growing.output) == []
 
 
 def test_kept_fields_of_both_parts(wordpiece: Path, tmp_path: Path) -> None:
@@ -325,7 +323,7 @@ def test_files_that_are_not_ours_stay(
     shutil.rmtree(growing.output / "v2")
     for name in names - {"v2/provenance/mine"}:
         (growing.output / name).unlink()
-    assert problems(growing) == []
+    assert verify(growing.output) == []
     assert digests_by_version(growing.output) == digests_by_version(appended.output)
 
 
@@ -346,7 +344,7 @@ def test_a_data_set_without_a_tokenizer_config_gets_one(
         ]
         content = seal(json.dumps(entries).encode())
         (growing.output / "dataset.json").write_bytes(content)
-        assert problems(growing) == []
+        assert verify(growing.output) == []
         assert len(DataSet(growing.output)) > 0
         if change == "drop":
             [document, *_] = list_documents(growing.output)
@@ -356,4 +354,104 @@ def test_a_data_set_without_a_tokenizer_config_gets_one(
                 path.write_text("mine")
             growing.append(halves[1])
         assert path.read_bytes() == expected, change
-        assert problems(growing) == []
+        assert verify(growing.output) == []
+
+
+# An append that is stopped: the data set stays whole, and the run goes on
+
+
+def fail(*_: object) -> None:
+    raise RuntimeError("stopped")
+
+
+def stop_at_commit(
+    growing: Growing, text: Path, monkeypatch: pytest.MonkeyPatch, *flags: str
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(transforms.commit.contents, "find_imbalances", fail)
+        outcome = growing.append(text, flags=flags, status=FAILURE)
+    assert "without --resume it starts over" in outcome.errors
+
+
+def assert_as_before(growing: Growing, first: Growing) -> None:
+    """Assert that readers see the data set as it was before a run that was stopped."""
+    assert growing.manifest() == first.manifest()
+    assert verify(growing.output) == []
+
+
+def test_what_is_finished_is_not_done_again(
+    growing: Growing,
+    halves: tuple[Path, Path],
+    appended: Growing,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stop_at_commit(growing, halves[1], monkeypatch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transforms.corpus.prepare._PrepareTask, "_spill", fail)
+        growing.append(halves[1], flags=("--resume",))
+    assert digests_by_version(growing.output) == digests_by_version(appended.output)
+    # The command may be repeated until it succeeds, and does nothing after that.
+    outcome = growing.append(halves[1], flags=("--resume", "--existing", "allow"))
+    assert "nothing is left to do, as the text has been added" in outcome.output
+    assert digests_by_version(growing.output) == digests_by_version(appended.output)
+
+
+def test_a_stopped_append_is_resumed_as_it_was_begun_or_started_over(
+    growing: Growing,
+    first: Growing,
+    halves: tuple[Path, Path],
+    appended: Growing,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stop_at_commit(growing, halves[1], monkeypatch)
+    begun = ("this is not the run that was stopped", "start over without --resume")
+    allow = ("--resume", "--existing", "allow")
+    growing.append(halves[1], flags=allow, refused=(*begun, "left out and is added"))
+    growing.append(halves[0], flags=("--resume",), refused=(*begun, "the input text"))
+    other = ("--resume", "--fan-in", "999")
+    growing.append(halves[1], flags=other, refused=(*begun, "fan_in was 1000 and is 999"))
+    growing.build(halves[1], flags=("--resume",), refused=("adds to the data set", "Add --append"))
+    assert_as_before(growing, first)
+    growing.append(halves[1])
+    assert digests_by_version(growing.output) == digests_by_version(appended.output)
+
+
+def test_a_stopped_build_is_not_resumed_as_an_append(
+    growing: Growing, first: Growing, halves: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(transforms.commit.contents, "find_imbalances", fail)
+        growing.build(halves[1], flags=("--replace",), status=FAILURE)
+    parts = ("the stopped run builds the data set", "Leave --append out")
+    growing.append(halves[1], flags=("--resume",), refused=parts)
+    assert_as_before(growing, first)
+
+
+def test_a_stopped_append_is_not_overtaken_by_a_removal(
+    growing: Growing, halves: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_at_commit(growing, halves[1], monkeypatch)
+    removal, stopped = (
+        ("drop", growing.output, "--where", "document % 5 = 0"),
+        growing.output / "v2",
+    )
+    run_here(
+        *removal, refused=("a run was stopped that adds to the data set", "--resume", str(stopped))
+    )
+    # As the message says.
+    shutil.rmtree(stopped)
+    run_here(*removal)
+    assert verify(growing.output) == []
+    assert not [*growing.output.rglob("_run.json")]
+
+
+def test_text_is_added_after_a_removal_that_was_stopped(
+    growing: Growing, first: Growing, halves: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(transforms.commit.commit, "commit", fail)
+        run_here("drop", growing.output, "--where", "document % 5 = 0", status=FAILURE)
+    assert_as_before(growing, first)
+    growing.append(halves[1])
+    assert verify(growing.output) == []

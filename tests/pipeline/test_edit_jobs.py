@@ -101,6 +101,8 @@ def test_what_was_removed_is_recorded_and_not_added_again(
     one, two = copied.manifest().removals
     assert one.reason == f"document IN ({first})"
     assert two.is_listed
+    entry, _ = json.loads((copied.output / "dataset.json").read_text())["removals"]
+    assert entry.keys() == {"reason", "documents", "rows", "tokens", "segment_tokens", "is_listed"}
     card = (copied.output / "README.md").read_text()
     assert f"| `document IN ({second})` | 1 | {two.rows:,} | {two.tokens:,} |" in card
     shown = run_here("inspect", copied.output, "--examples", "0").output
@@ -148,6 +150,8 @@ def test_conditions_of_sql(copied: Growing) -> None:
     files = copied.files()
     none = run_here("drop", copied.output, "--where", long).output
     assert "no document matches" in none
+    ended = run_here("drop", copied.output, "--where", long, "--must-match", status=1)
+    assert f"{long}: no document matches" in ended.errors
     assert copied.files() == files
     run_here("drop", copied.output, "--where", "no condition", refused=("DuckDB refuses",))
     run_here("drop", copied.output, "--where", "true", refused=("no row would be left",))
@@ -185,12 +189,6 @@ def test_a_damaged_shard_is_not_rewritten(copied: Growing) -> None:
     assert copied.files() == files
 
 
-def test_the_record_is_in_the_manifest(copied: Growing) -> None:
-    drop(copied.output, choose(copied.output)[:1])
-    [entry] = json.loads((copied.output / "dataset.json").read_text())["removals"]
-    assert entry.keys() == {"reason", "documents", "rows", "tokens", "segment_tokens", "is_listed"}
-
-
 @pytest.fixture(scope="module")
 def doubled(articles: Path, wordpiece: Path, tmp_path_factory: pytest.TempPathFactory) -> Growing:
     """A data set of two files with the same documents."""
@@ -223,15 +221,6 @@ def test_copies_of_a_document_are_named_and_removed_if_asked_for(
     left = [one.document for one in list_documents(output)]
     assert {first.document, copy}.isdisjoint(left)
     assert problems(output) == []
-
-
-def test_nothing_that_matches_is_a_failure_if_asked_for(copied: Growing) -> None:
-    files = copied.files()
-    nothing = ("--where", "tokens < 0")
-    assert "no document matches" in run_here("drop", copied.output, *nothing).output
-    ended = run_here("drop", copied.output, *nothing, "--must-match", status=1)
-    assert "tokens < 0: no document matches" in ended.errors
-    assert copied.files() == files
 
 
 def test_what_readers_have_unpacked_of_replaced_shards_is_removed(

@@ -11,8 +11,7 @@ import psutil
 import pytest
 
 from corpusmill.console.process import FAILURE, INTERRUPTED
-from tests.tools.jobs import assert_nothing_final, assert_refused, build, build_apart
-from tests.tools.running_job import RunningJob
+from tests.tools.jobs import RunningJob, assert_nothing_final, assert_refused, build, build_apart
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The command gpt: every mode and format; documents begin and end as `encode` has them."""
 
+import gzip
 import json
 import re
 from itertools import pairwise
@@ -18,10 +19,12 @@ from tokenizers import (
     trainers,
 )
 
+from corpusmill.commands.build_command import commands_of
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.dataset.manifest_json import seal
 from corpusmill.objectives.examples.fill_in_the_middle import FIM_TOKENS
 from corpusmill.reading.data_set import DataSet
+from corpusmill.reading.order.schedule import cut_stretches
 from corpusmill.reading.token_windows import TokenWindows
 from corpusmill.verification.check_data_set import verify
 from tests.corpusmill.formats.test_token_files import open_as_megatron
@@ -335,6 +338,31 @@ def test_documents_are_texts_as_they_stand(sample: Path, tmp_path: Path, output:
     # The blank line before the first title is of no document.
     assert "".join(articles) == text.removeprefix(" \n")
     assert len(articles) > 5
+
+
+def test_shards_in_the_order_of_the_corpus_are_contiguous_parts_of_it(
+    texts: list[str], llama: Sample, tmp_path: Path, output: Path
+) -> None:
+    corpus = tmp_path / "in"
+    corpus.mkdir()
+    for name, part in (("a", texts[:15]), ("b", []), ("c", texts[15:22]), ("d", texts[22:])):
+        content = "".join(json.dumps({"text": text}) + "\n" for text in part).encode()
+        is_packed = name == "c"
+        path = corpus / f"{name}.jsonl{'.gz' * is_packed}"
+        path.write_bytes(gzip.compress(content, mtime=0) if is_packed else content)
+    manifest = build(corpus, llama.path, output, "--order", "corpus", "--num-shards", "4")
+    assert manifest
+    assert "--order corpus" in commands_of(manifest)[0]
+    check(output, corpus)
+    samples = DataSet(output, cache_folder=tmp_path / "cache")
+    assert samples.order().shard_sizes == cut_stretches(samples.shard_sizes, ())[0]
+    expected, splits = encode(texts, llama, ends=True), []
+    for split in ("train", "validation"):
+        rows = [row["input_ids"] for row in jobs.rows_of(output, f"{split}-*")]
+        assert [row for row in expected if row in rows] == rows
+        splits.append(rows)
+    assert len(splits[0]) + len(splits[1]) == len(texts)
+    assert min(shard.rows for shard in manifest.splits["train"].shards) > 3
 
 
 # Formats of tokens alone

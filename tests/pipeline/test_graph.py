@@ -18,7 +18,7 @@ from corpusmill.location import locate
 from corpusmill.objectives.bert import BertOptions
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.assembly import assemble_job
-from pipeline.graph import Job, build_dataset
+from pipeline.graph import build_dataset
 from pipeline.job_options import CorpusOptions, RunOptions
 from pipeline.recipe.inputs import list_inputs
 from pipeline.recipe.recipe import Recipe
@@ -29,25 +29,24 @@ from transforms.corpus.plan import write_plan
 from transforms.recovery import Workplace
 
 
-@pytest.fixture(params=["all documents", "without duplicates", "without known ones"])
-def job(
-    sample: Path, tokenizer: TokenizerFile, tmp_path: Path, request: pytest.FixtureRequest
-) -> Job:
+@pytest.fixture(
+    scope="module", params=["all documents", "without duplicates", "without known ones"]
+)
+def proto(
+    request: pytest.FixtureRequest, sample: Path, tokenizer: TokenizerFile,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> beam_runner_api_pb2.Pipeline:  # fmt: skip
+    folder = str(tmp_path_factory.mktemp("graph"))
     dataset = CorpusOptions(input=(str(sample),), tokenizer="t", validation_share=0.1)
     filters = FilterOptions(drop_duplicates=request.param == "without duplicates")
     recipe = Recipe(
         dataset, BertOptions(), tokenizer, DocumentOptions(input_format="text"), OutputOptions(),
-        list_inputs(dataset.input, str(tmp_path)), filters,
+        list_inputs(dataset.input, folder), filters,
     )  # fmt: skip
-    job = assemble_job(recipe, LocalEngine(RunOptions()), Workplace(str(tmp_path)))
+    job = assemble_job(recipe, LocalEngine(RunOptions()), Workplace(folder))
     if request.param == "without known ones":
-        held = write_plan(str(tmp_path / "held"), [[("documents",)]])
-        job = replace(job, held=Held(locate(str(tmp_path)), held, are_refused=True))
-    return job
-
-
-@pytest.fixture
-def proto(job: Job) -> beam_runner_api_pb2.Pipeline:
+        held = write_plan(f"{folder}/held", [[("documents",)]])
+        job = replace(job, held=Held(locate(folder), held, are_refused=True))
     pipeline = beam.Pipeline()
     build_dataset(pipeline, job)
     return describe_pipeline(pipeline)

@@ -8,15 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import huggingface_hub.constants
-import pyarrow as pa
-import pyarrow.feather
-import pyarrow.parquet as pq
 import pytest
 
 from corpusmill.verification.check_data_set import verify
 from tests.tools import corpus_files, jobs
+from tests.tools.containers import CONTAINERS
 from tests.tools.corpus_files import Documents
 from tests.tools.data_files import find_file
 from tests.tools.jobs import build, digests, read_manifest_json, run_here, train
@@ -30,15 +27,11 @@ SAME_COUNTS = ("read.documents", "read.sentences", "tokenize.tokens")
 Records = list[dict[str, Any]]
 
 
-def write_parquet(records: Records, path: Path) -> Path:
-    pq.write_table(pa.Table.from_pylist(records), path / "corpus.parquet", row_group_size=3)
-    return path / "corpus.parquet"
-
-
-def write_feather(records: Records, path: Path) -> Path:
-    table = pa.Table.from_pylist(records)
-    pyarrow.feather.write_feather(table, path / "corpus.feather", "zstd", chunksize=3)
-    return path / "corpus.feather"
+def write_container(kind: str, records: Records, path: Path) -> Path:
+    """The records in one file."""
+    end, _, write = CONTAINERS[kind]
+    (path / f"corpus.{end}").write_bytes(write(records))
+    return path / f"corpus.{end}"
 
 
 def write_saved(records: Records, path: Path) -> Path:
@@ -49,15 +42,6 @@ def write_saved(records: Records, path: Path) -> Path:
         (path / "saved/train/data-00000-of-00002.arrow").read_bytes()
     )
     return path / "saved"
-
-
-def write_avro(records: Records, path: Path) -> Path:
-    fields = [{"name": "id", "type": "long"}, {"name": "body", "type": ["null", "string"]}]
-    schema = {"type": "record", "name": "row", "fields": fields}
-    with (path / "corpus.avro").open("wb") as stream:
-        fastavro.writer(stream, schema, records, codec="deflate", sync_interval=1000,
-                        sync_marker=bytes(range(16)))  # fmt: skip
-    return path / "corpus.avro"
 
 
 def write_csv(records: Records, path: Path) -> Path:
@@ -85,9 +69,12 @@ def write_parts(kind: str, records: Records, path: Path) -> Path:
     return folder
 
 
-TABLES = [write_parquet, write_feather, write_saved, write_avro]
+TABLES: dict[str, Callable[[Records, Path], Path]] = {
+    **{kind: partial(write_container, kind) for kind in ("Parquet", "Feather", "Avro")},
+    "saved": write_saved,
+}
 WRITERS: dict[str, Callable[[Records, Path], Path]] = {
-    **{write.__name__: write for write in TABLES},
+    **TABLES,
     **{kind: partial(write_parts, kind) for kind in ("csv", "tar.zst", "warc.wet.gz")},
 }
 
@@ -155,7 +142,7 @@ def test_each_kind_of_file_holds_what_the_same_json_lines_hold_however_it_is_rea
     kind: str, records: Records, counts_of_lines: dict[str, int], tokenizer_path: Path,
     tmp_path: Path,
 ) -> None:  # fmt: skip
-    corpus, is_table = WRITERS[kind](records, tmp_path), WRITERS[kind] in TABLES
+    corpus, is_table = WRITERS[kind](records, tmp_path), kind in TABLES
     flags = (*(FIELD if is_table else ()), "--validation-share", "0.2")
     outcome = build([corpus], tokenizer_path, tmp_path / "out", *flags)
     assert ", by what the files are" in outcome.output
@@ -170,7 +157,7 @@ def test_each_kind_of_file_holds_what_the_same_json_lines_hold_however_it_is_rea
         [reject] = rejects_of(tmp_path / "out")
         assert (reject["reason"], reject["detail"]) == ("not-text", "row 5: body holds null")
     # Workers read all formats by the same table; two show that they reach it.
-    way = jobs.TWO_WORKERS if kind in {"write_parquet", "csv"} else jobs.SMALL_RANGES
+    way = jobs.TWO_WORKERS if kind in {"Parquet", "csv"} else jobs.SMALL_RANGES
     jobs.assert_same_bytes(tmp_path / "out", [corpus], tokenizer_path, *flags, *way)
 
 
@@ -178,7 +165,7 @@ def test_a_tokenizer_is_trained_on_records_as_on_their_text(
     records: Records, sample: Path, tmp_path: Path
 ) -> None:
     expected = train(sample, tmp_path / "text.json")
-    files = [write(records, tmp_path) for write in (*TABLES, write_csv, write_json_lines)]
+    files = [write(records, tmp_path) for write in (*TABLES.values(), write_csv, write_json_lines)]
     trained = {path.name: train(path, tmp_path / f"{path.name}.json", *FIELD) for path in files}
     assert [name for name, tokenizer in trained.items() if tokenizer != expected] == []
 
@@ -186,7 +173,10 @@ def test_a_tokenizer_is_trained_on_records_as_on_their_text(
 def test_what_cannot_be_read_is_refused_before_any_work(
     records: Records, sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    parquet, lines = write_parquet(records, tmp_path), write_json_lines(records, tmp_path)
+    parquet, lines = (
+        write_container("Parquet", records, tmp_path),
+        write_json_lines(records, tmp_path),
+    )
     packed = tmp_path / "corpus.parquet.gz"
     packed.write_bytes(gzip.compress(parquet.read_bytes()))
     text = tmp_path / "text.parquet"
@@ -222,7 +212,7 @@ def test_damage_costs_only_the_records_that_it_held(
         assert not verify(tmp_path / "out")
         assert [reject["reason"] for reject in rejects_of(tmp_path / "out")] == reasons
     (tmp_path / "in").mkdir()
-    whole = write_parquet(records, tmp_path / "in")
+    whole = write_container("Parquet", records, tmp_path / "in")
     (tmp_path / "in/second.parquet").write_bytes(whole.read_bytes()[:-100])
     build([tmp_path / "in"], tokenizer_path, tmp_path / "out", *FIELD, "--replace")
     assert not verify(tmp_path / "out")

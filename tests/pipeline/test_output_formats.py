@@ -1,7 +1,6 @@
 """Whole jobs that write TFRecord, Avro, and Parquet with each of its codecs."""
 
 import hashlib
-import json
 import re
 import shutil
 import struct
@@ -21,7 +20,7 @@ from corpusmill.dataset.shards import read_shard
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.location import locate
 from tests.tools.data_files import find_file, find_files, manifest_of
-from tests.tools.jobs import PAIRS, SPREAD, run_here
+from tests.tools.jobs import run_here
 from tests.tools.small_datasets import write_entries
 from tests.tools.table_rows import for_rows
 
@@ -117,26 +116,6 @@ def test_verify_reads_the_rows_where_every_digest_fits(build_here: Build, tmp_pa
         outcome = run_here("verify", output, status=1)
         assert f"{name}: " in outcome.output
         assert sentence in outcome.output
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ("--output-format", "tfrecord"),
-        ("--output-format", "avro", "--compression", "zstd"),
-        ("--compression", "gzip"),
-    ],
-)
-def test_a_corpus_in_numbers_says_the_bytes(
-    flags: tuple[str, ...], build_here: Build, corpus: Path, tokenizer_path: Path, tmp_path: Path
-) -> None:
-    shards = manifest_of(build_here(*flags)).splits["train"].shards
-    report = tmp_path / "numbers.json"
-    arguments = ("--input", corpus, "--tokenizer", tokenizer_path, "--json", report, *SPREAD)
-    run_here("inspect-corpus", *arguments, *flags, "bert", *PAIRS)
-    numbers = json.loads(report.read_text())
-    printed = json.dumps(numbers)
-    assert f'"value": {sum(shard.bytes for shard in shards)}' in printed
 
 
 # Names

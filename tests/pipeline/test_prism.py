@@ -20,8 +20,7 @@ from corpusmill.tokenization.words.words import Spans, cut_unicode
 from pipeline.runners.prism import LOCATION, find_program
 from tests.tools import jobs
 from tests.tools.growing import Growing, halve
-from tests.tools.jobs import assert_nothing_final, assert_same_bytes, build, run_here
-from tests.tools.running_job import RunningJob
+from tests.tools.jobs import RunningJob, assert_nothing_final, assert_same_bytes, build, run_here
 
 PRISM = ("--runner", "PrismRunner")
 # A worker of ours is a process, which takes seconds to start; Beam's are threads of this one.

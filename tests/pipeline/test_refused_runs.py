@@ -8,7 +8,7 @@ import pytest
 from tests.tools.growing import Growing
 from tests.tools.jobs import build, run_here
 from tests.tools.moments import read_tree
-from tests.tools.table_rows import for_rows
+from tests.tools.table_rows import check_rows, for_rows
 
 
 @pytest.fixture
@@ -21,26 +21,27 @@ def texts(tmp_path: Path, halves: tuple[Path, Path]) -> dict[str, Path]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "flags", "part"),
-    [
+def test_an_append_that_is_refused_leaves_the_data_set_as_it_was(
+    growing: Growing, texts: dict[str, Path]
+) -> None:
+    before = read_tree(growing.output)
+
+    def check(row: tuple[str, tuple[str, ...], str]) -> None:
+        text, flags, part = row
+        # It would be refused again, and nothing else is.
+        for more in ((), ("--resume",)):
+            outcome = growing.append(texts[text], flags=(*flags, *more), refused=(part,))
+            assert more or "--resume" not in outcome.errors
+            assert read_tree(growing.output) == before
+
+    rows: list[tuple[str, tuple[str, ...], str]] = [
         ("known", (), "the data set holds the text of"),
         ("bad", ("--max-rejects", "0"), "are rejects"),
         ("blank", (), "no example was built"),
         ("new", ("--num-shards", "0"), "--num-shards 0"),
         ("new", ("--seed", "9"), "built with other options"),
-    ],
-)
-def test_an_append_that_is_refused_leaves_the_data_set_as_it_was(
-    text: str, flags: Sequence[str], part: str, growing: Growing, texts: dict[str, Path]
-) -> None:
-    before = read_tree(growing.output)
-    outcome = growing.append(texts[text], flags=flags, refused=(part,))
-    assert "--resume" not in outcome.errors
-    assert read_tree(growing.output) == before
-    # It would be refused again, and nothing else is.
-    growing.append(texts[text], flags=(*flags, "--resume"), refused=(part,))
-    assert read_tree(growing.output) == before
+    ]
+    check_rows(rows, check)
     run_here("drop", growing.output, "--where", "document % 7 = 0")
     growing.append(texts["new"])
 

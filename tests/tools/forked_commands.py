@@ -5,16 +5,18 @@ tested in a new process instead.
 """
 
 import os
+import pty
 import runpy
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from multiprocessing import get_context
 from pathlib import Path
+from select import select
 from subprocess import TimeoutExpired
 from tempfile import TemporaryDirectory
 
-from tests.tools.shared_compilation import keep_compilation_quiet
+from corpusmill.console import compilation
 
 # It has no threads, unlike the process of the tests.
 _CONTEXT = get_context("forkserver")
@@ -101,3 +103,41 @@ def _run(
         prepare()
     sys.argv[1:] = arguments
     runpy.run_module("pipeline", run_name="__main__", alter_sys=True)
+
+
+def keep_compilation_quiet() -> None:
+    """Let no command of this process say that it, or one of its workers, compiles kernels.
+
+    Which test compiles them depends on the order of all tests.
+    """
+    says, modules = compilation.say_that_kernels_are_compiled, list(sys.modules.values())
+    for module in modules:  # those that come later take it from the first one
+        is_ours = module.__name__.startswith(("corpusmill", "pipeline"))
+        if is_ours and vars(module).get(says.__name__) is says:
+            setattr(module, says.__name__, _say_nothing)
+
+
+def _say_nothing() -> None:
+    """Take the place of what says it."""
+
+
+def show_on_terminal(*arguments: str | Path) -> str:
+    """Return what a command that succeeds writes to the terminal that its errors go to."""
+    terminal, end = pty.openpty()
+    command = ForkedCommand(arguments, os.ttyname(end))
+    while command.poll() is None and not select([terminal], [], [], 0.01)[0]:
+        pass  # until the command holds the terminal, too
+    os.close(end)
+    shown = b""
+    while True:
+        try:
+            block = os.read(terminal, 4096)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not block:
+            break
+        shown += block
+    os.close(terminal)
+    command.communicate()
+    assert command.returncode == 0
+    return shown.decode()

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import psutil
 import pyarrow.parquet as pq
 
 from corpusmill.console.process import USER_ERROR
@@ -64,6 +66,36 @@ def run_any(*arguments: str | Path) -> Outcome:
         except SystemExit as end:  # the parser of the command line ends like this
             ended = int(end.code or 0)
     return Outcome(ended, output.getvalue(), errors.getvalue())
+
+
+class RunningJob:
+    """A small BERT job with ranges of 200 KB.
+
+    Args:
+        text: the corpus.
+        tokenizer: the tokenizer.json.
+        output: the output folder.
+        flags: where the job runs.
+    """
+
+    def __init__(self, text: Path, tokenizer: Path, output: Path, *flags: str) -> None:
+        self.output = output
+        ranges = ("--duplicates", "20", "--range-bytes", "200000")
+        self.process = ForkedCommand(command_of([text], tokenizer, output, *ranges, *flags))
+
+    def wait_for(self, pattern: str) -> list[psutil.Process]:
+        """Wait for a file of that name, and return the processes that the job has started."""
+        while self.process.poll() is None and not list(self.output.rglob(pattern)):
+            time.sleep(0.02)
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def end(self, within_seconds: float) -> Outcome:
+        """Return how it ends by itself, or kill it after this time."""
+        try:
+            output, errors = self.process.communicate(timeout=within_seconds)
+        finally:
+            self.process.kill()
+        return Outcome(self.process.returncode, output, errors)
 
 
 def list_text_objectives() -> list[str]:

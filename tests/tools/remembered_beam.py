@@ -1,4 +1,4 @@
-"""What Beam works out anew for each of the many small pipelines of the tests, worked out once."""
+"""What Beam and jinja2 work out anew for each of the many small jobs of the tests, once."""
 
 import argparse
 import bz2
@@ -11,6 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import apache_beam as beam
+import jinja2
 import pytest
 from apache_beam.internal import cloudpickle_pickler
 from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
@@ -37,6 +38,7 @@ def remembered_beam() -> Iterator[None]:
         # Else, all modules are passed over for each side input, to weigh it in a cache.
         monkeypatch.setattr(statecache, "get_deep_size", sys.getsizeof)
         _compress_quickly(monkeypatch)
+        _remember_templates(monkeypatch)
         yield
 
 
@@ -112,3 +114,17 @@ def _compress_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
         decompress=bz2.decompress,
     )
     monkeypatch.setattr(cloudpickle_pickler, "bz2", quick)
+
+
+def _remember_templates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile each template of a file once, not for each card and page."""
+    compile_template = jinja2.Environment.compile
+    known: dict[tuple[Any, ...], Any] = {}
+
+    def remember(environment: jinja2.Environment, source: Any, *names: Any) -> Any:
+        key = (type(environment), source, *names)
+        if not names or key not in known:
+            known[key] = compile_template(environment, source, *names)
+        return known[key]
+
+    monkeypatch.setattr(jinja2.Environment, "compile", remember)

@@ -1,6 +1,6 @@
 """torchtitan's own loaders over packed rows, by the programs of the page on it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -42,12 +42,17 @@ def split_batches(batches: Iterator[Any]) -> Expected:
     return found
 
 
-def check(found: Expected, expected: Expected) -> None:
-    """Check that each row is one of ours, and that none comes more often than it is there."""
+def check_loader(build: Callable[[], Any], expected: Expected) -> tuple[Any, Any]:
+    """Check the rows of a loader, none of which comes too often, and that another one goes on."""
+    loader, resumed = build(), build()
+    batches, left = iter(loader), list(expected)
+    found = split_batches(batches)
     assert len(found) == BATCHES * ROWS
-    left = list(expected)
     for row in found:
         left.remove(row)
+    resumed.load_state_dict(loader.state_dict())
+    assert split_batches(iter(resumed)) == split_batches(batches)
+    return loader, resumed
 
 
 def test_torchtitan_0_3_reads_packed_rows(tmp_path: Path, expected: Expected) -> None:
@@ -61,12 +66,7 @@ def test_torchtitan_0_3_reads_packed_rows(tmp_path: Path, expected: Expected) ->
                 dp_world_size=1, dp_rank=0, tokenizer=None, seq_len=WIDTH, local_batch_size=ROWS
             )
 
-        loader = build()
-        batches = iter(loader)
-        check(split_batches(batches), expected)
-        resumed = build()
-        resumed.load_state_dict(loader.state_dict())
-        assert split_batches(iter(resumed)) == split_batches(batches)
+        check_loader(build, expected)
 
 
 def test_its_next_data_layer_reads_packed_rows(tmp_path: Path, expected: Expected) -> None:
@@ -84,14 +84,8 @@ def test_its_next_data_layer_reads_packed_rows(tmp_path: Path, expected: Expecte
                 num_tokens_per_batch=ROWS * WIDTH,
             )
 
-        loader = build()
-        batches = iter(loader)
-        check(split_batches(batches), expected)
-        resumed = build()
-        resumed.load_state_dict(loader.state_dict())
-        assert split_batches(iter(resumed)) == split_batches(batches)
-        for each in (loader, resumed):
-            each.close()
+        for loader in check_loader(build, expected):
+            loader.close()
 
 
 def test_its_mixture_takes_packed_rows(tmp_path: Path, expected: Expected) -> None:

@@ -1,4 +1,4 @@
-"""The digests of known documents reach the tasks that drop them, however they are compared."""
+"""Ids of duplicates and digests of known documents reach the tasks that drop them, on any way."""
 
 from pathlib import Path
 
@@ -68,27 +68,47 @@ def search_of(
     return Search(comparison, Screening(), Held(locate(str(folder)), held, refused))
 
 
-def read_kept(tasks: list[Task], screening: Screening, folder: Path) -> tuple[list[str], Tally]:
+def read_kept(tasks: list[Task], folder: Path, screening: Screening) -> tuple[list[str], Tally]:
     """Read what the tasks keep."""
     kept, tally = [], Tally()
-    place = Workplace(str(folder))
     for task in sorted(tasks):
-        steps = [*screening.list_steps(task, Shared()), load_known(task.known)]
-        for batch in TaskReader(OPTIONS, place, tally, steps).read(read_task(task)):
+        steps = [*screening.list_steps(task, Shared())]
+        steps += [load_known(task.known)] if task.known else []
+        for batch in TaskReader(OPTIONS, Workplace(str(folder)), tally, steps).read(
+            read_task(task)
+        ):
             kept += [line for lines in batch.column("sentences").to_pylist() for line in lines]
     return kept, tally
 
 
-@pytest.mark.parametrize(
+# How many buckets there are, and in how many levels they are merged.
+WAYS = pytest.mark.parametrize(
     ("text_bytes", "bucket_bytes", "merge_bytes"),
-    [
-        (100, 10**6, 10**6),
-        (2000, 100, 10**6),
-        (2000, 100, 80),
-        (10**6, 10**9, 10**6),
-    ],
+    [(100, 10**6, 10**6), (2000, 100, 10**6), (2000, 100, 80), (10**6, 10**9, 10**6)],
     ids=["one bucket", "many buckets", "several levels", "no filter"],
 )
+
+
+@WAYS
+def test_each_task_drops_what_an_earlier_one_has(
+    text_bytes: int, bucket_bytes: int, merge_bytes: int, tmp_path: Path
+) -> None:
+    plan = plan_corpus(tmp_path)
+    with in_buckets(bucket_bytes, merge_bytes) as sizes, local_pipeline() as pipeline:
+        comparison = Comparison(
+            OPTIONS, (), plan.tasks, text_bytes, Workplace(str(tmp_path), sizes=sizes)
+        )
+        found = pipeline | PlanTasks(plan, Workplace("")) | FindDuplicates(comparison)
+        tasks, counts = collect(found[TASKS]), collect(found[COUNTS])
+    assert [task.number for task in sorted(tasks)] == list(range(plan.tasks))
+    kept, tally = read_kept(tasks, tmp_path, Screening(FilterOptions(drop_duplicates=True)))
+    assert kept == list(dict.fromkeys(ALL))
+    number = len(ALL) - len(kept)
+    assert sums(counts) == {"duplicates.documents": len(ALL), "duplicates.found": number}
+    assert dict(tally.counts())["filter.dropped.duplicate"] == number
+
+
+@WAYS
 def test_each_task_drops_what_the_data_set_holds(
     text_bytes: int, bucket_bytes: int, merge_bytes: int, tmp_path: Path
 ) -> None:
@@ -102,7 +122,7 @@ def test_each_task_drops_what_the_data_set_holds(
             found = pipeline | PlanTasks(plan, Workplace("")) | FindKnown(search)
             tasks, counts = collect(found[TASKS]), collect(found[COUNTS])
     assert [task.number for task in sorted(tasks)] == list(range(plan.tasks))
-    kept, tally = read_kept(tasks, Screening(), tmp_path)
+    kept, tally = read_kept(tasks, tmp_path, Screening())
     known = {"text 1", "text 4", "text 9"}
     assert kept == [line for line in ALL if line not in known]
     number = sum(line in known for line in ALL)
@@ -120,7 +140,7 @@ def test_what_is_dropped_before_is_not_compared(tmp_path: Path) -> None:
         first = pipeline | PlanTasks(plan, Workplace("")) | FindDuplicates(duplicates)
         found = first[TASKS] | FindKnown(search)
         tasks, counts = collect(found[TASKS]), collect(found[COUNTS])
-    kept, _ = read_kept(tasks, screening, tmp_path)
+    kept, _ = read_kept(tasks, tmp_path, screening)
     assert kept == [line for line in dict.fromkeys(ALL) if line != "text 1"]
     assert sums(counts) == {"known.documents": 1}
 

@@ -72,9 +72,9 @@ def numbers_of(inspect: Inspect, tmp_path: Path) -> Numbers:
 @pytest.mark.parametrize(
     ("objective", "flags"),
     [
-        ("bert", ("--validation-share", "0.3", "--padding", "max_length")),
-        ("bert", ("--segments", "full-sentences")),
-        ("electra", ("--max-seq-length", "32", "--duplicates", "3")),
+        ("bert", ("--validation-share", "0.3", "--padding", "max_length", "--compression", "gzip")),
+        ("bert", ("--segments", "full-sentences", "--output-format", "avro")),
+        ("electra", ("--max-seq-length", "32", "--output-format", "tfrecord")),
         ("ernie", ()),
         ("gpt", ("--mode", "windows", "--max-seq-length", "40", "--overlap", "8")),
     ],

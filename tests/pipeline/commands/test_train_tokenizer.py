@@ -17,11 +17,11 @@ from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.training.models import MODELS
 from pipeline.commands.train_tokenizer import GivenOptions
 from tests.conftest import read_local
+from tests.tools.forked_commands import show_on_terminal
 from tests.tools.jobs import SMALL_RANGES, TWO_WORKERS, Outcome, build, leftovers, run_here
 from tests.tools.knobs import SMALL_SIZES, knobs
 from tests.tools.lazily import LazyModule
 from tests.tools.table_rows import for_rows
-from tests.tools.terminal import show_on_terminal
 
 transformers = LazyModule("transformers")
 

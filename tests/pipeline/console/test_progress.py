@@ -10,8 +10,8 @@ from pipeline.console.progress import Counters, Work
 from pipeline.job_options import RunOptions
 from pipeline.runners.engine import Run
 from pipeline.runners.local.engine import LocalEngine
+from tests.tools.forked_commands import show_on_terminal
 from tests.tools.jobs import SPREAD
-from tests.tools.terminal import show_on_terminal
 from transforms.tally import show
 
 WORK = Work(bytes=1000, repeats=5)

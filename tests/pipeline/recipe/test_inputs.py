@@ -133,10 +133,21 @@ def test_a_file_that_cannot_be_opened_is_refused(
         names(str(corpus))
 
 
-def test_a_pipe_is_refused_without_waiting_for_its_writer(corpus: Path) -> None:
+def test_what_is_no_file_is_refused_without_waiting_for_its_writer(corpus: Path) -> None:
+    (corpus / "none").mkdir()
+    (corpus / "more" / "link").symlink_to("nowhere")
     os.mkfifo(corpus / "pipe.txt")
-    with pytest.raises(UserError, match=r"pipe\.txt: it is not a regular file"):
-        names(str(corpus))
+    for path, cause in (
+        ("none", "none: the folder has no files"),
+        ("more", r"link: it cannot be read \(No such file or directory\)"),
+        ("more/link", r"link: it cannot be read \(No such file or directory\)"),
+        ("/dev/null", "/dev/null: it is not a regular file"),
+        (str(corpus), r"pipe\.txt: it is not a regular file"),
+    ):
+        if path == str(corpus):
+            (corpus / "more" / "link").unlink()
+        with pytest.raises(UserError, match=cause):
+            names(path)
 
 
 def test_files_without_a_byte_are_refused_only_where_all_are_empty(corpus: Path) -> None:
