@@ -1,5 +1,4 @@
 import json
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -58,32 +57,20 @@ def test_a_corpus_measured_in_tasks_is_the_corpus_measured_in_one_pass(
     assert rejects == []
 
 
-@pytest.fixture
-def write_rejects(tmp_path: Path) -> Callable[[int, list[str]], LinesFile]:
-    def write(number: int, reasons: list[str]) -> LinesFile:
+def test_the_first_rejects_of_each_reason_are_shown_and_no_file_is_opened_after_them(
+    tmp_path: Path,
+) -> None:
+    files = []
+    for number, reasons in ((4, "ba"), (1, "aaa")):
         path = tmp_path / f"{number}.jsonl"
         rows = [{"reason": reason, "offset": place} for place, reason in enumerate(reasons)]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return LinesFile(number, str(path), len(reasons), path.stat().st_size, "")
-
-    return write
-
-
-def test_the_first_rejects_of_each_reason_are_shown(
-    write_rejects: Callable[[int, list[str]], LinesFile],
-) -> None:
-    files = [write_rejects(4, ["b", "a"]), write_rejects(1, ["a", "a", "a"])]
-    shown = list(first_rejects(files, {"a": 4, "b": 1}, 2))
-    assert shown == [
+        files.append(LinesFile(number, str(path), len(reasons), path.stat().st_size, ""))
+    assert list(first_rejects(files, {"a": 4, "b": 1}, 2)) == [
         {"reason": "a", "offset": 0}, {"reason": "a", "offset": 1}, {"reason": "b", "offset": 0},
     ]  # fmt: skip
-
-
-def test_no_file_is_opened_once_all_are_shown(
-    write_rejects: Callable[[int, list[str]], LinesFile],
-) -> None:
-    files = [write_rejects(0, ["a", "a"]), LinesFile(1, "nowhere", 5, 9, "")]
-    assert len(list(first_rejects(files, {"a": 7}, 2))) == 2
+    # The second file is the first by its number.
+    assert len(list(first_rejects([files[1], LinesFile(2, "none", 5, 9, "")], {"a": 8}, 2))) == 2
 
 
 @pytest.mark.parametrize("name", ["measure.tokens", "measure.documents", "read.bytes"])

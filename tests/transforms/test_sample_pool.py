@@ -93,6 +93,8 @@ def test_a_budget_takes_the_first_documents_by_priority_however_they_are_batched
     assert list(contents(pool)) == sorted(expected)
     assert contents(pool) == {document: CORPUS[document] for document in expected}
     assert counts["pool.tokens"] == len(pool.token_ids) <= budget
+    # By it the commit sees that no candidate was lost on its way into the pool.
+    assert counts["pool.candidates"] == counts["candidates.documents"] == 60
 
 
 def test_each_split_has_its_own_stretch(tmp_path: Path) -> None:
@@ -108,22 +110,15 @@ def test_each_split_has_its_own_stretch(tmp_path: Path) -> None:
     assert contents(pool) == CORPUS
 
 
-def test_the_counts_say_how_many_candidates_arrived(tmp_path: Path) -> None:
-    # By it the commit sees that none was lost on its way into the pool.
-    _, counts = draw(batches(7), TOKENS // 3, 0.0, tmp_path)
-    assert counts["pool.candidates"] == counts["candidates.documents"] == 60
-
-
-def test_no_candidates_make_an_empty_pool(tmp_path: Path) -> None:
-    pool, counts = draw([], 100, 0.5, tmp_path)
-    assert contents(pool) == {}
-    assert pool.split_offsets.tolist() == [0, 0, 0]
-    assert counts["pool.documents"] == counts["pool.tokens"] == 0
-
-
-def test_a_budget_below_the_first_document_makes_an_empty_pool(tmp_path: Path) -> None:
-    pool, _ = draw([batch_of({5: [[1] * 50]})], 49, 0.0, tmp_path)
-    assert contents(pool) == {}
+def test_without_candidates_or_with_a_budget_below_the_first_the_pool_is_empty(
+    tmp_path: Path,
+) -> None:
+    for number, documents in enumerate(([], [batch_of({5: [[1] * 50]})])):
+        (tmp_path / str(number)).mkdir()
+        pool, counts = draw(documents, 49, 0.5, tmp_path / str(number))
+        assert contents(pool) == {}
+        assert pool.split_offsets.tolist() == [0, 0, 0]
+        assert counts["pool.documents"] == counts["pool.tokens"] == 0
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
