@@ -15,6 +15,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from corpusmill.errors import UserError
+from corpusmill.objectives.chat import ChatOptions
 from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader, make_batches
@@ -400,3 +401,48 @@ def test_a_small_llama_learns_the_turns_of_the_assistant_alone(built: Path) -> N
     assert after[0] < before[0] - 2
     # What is not learned gives no gradient: its first tokens stay as unlikely as they were.
     assert after[1] > after[0] + 1
+
+
+# `train-tokenizer --for chat` reads conversations as the command chat does
+
+
+def test_a_tokenizer_of_conversations(tmp_path: Path) -> None:
+    trained = {}
+    for container in ("JSON lines", "Parquet", "Avro"):
+        end, _, write = CONTAINERS[container]
+        corpus, output = tmp_path / f"{container}.in", tmp_path / f"{container}.json"
+        corpus.mkdir()
+        for layout, records in LAYOUTS.items():
+            (corpus / f"{layout}.{end}").write_bytes(write([*records] * 20))
+        named = ("--for", "chat", "--input", corpus, "--output", output)
+        jobs.run_here("train-tokenizer", *named, "--vocab-size", "420")
+        trained[container] = output.read_bytes()
+    assert trained["Parquet"] == trained["Avro"] == trained["JSON lines"]
+    tokenizer = Tokenizer.from_file(str(output))
+    words = "What Rome Why Add See Hm description".split()  # noqa: SIM905
+    assert [word for word in words if len(tokenizer.encode(word).tokens) == len(word)] == []
+
+
+def test_records_with_a_text_are_read_by_it(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "some words", "id": 1}\n' * 30)
+    (tmp_path / "b.jsonl").write_text('{"body": "some words"}\n')
+    output = tmp_path / "t.json"
+    named = ("train-tokenizer", "--for", "chat", "--vocab-size", "300", "--output", output)
+    jobs.run_here(*named, "--input", tmp_path / "a.jsonl")
+    assert Tokenizer.from_file(str(output)).encode(" words").tokens == ["\u0120words"]
+    refused = ["no such field", "body"]
+    jobs.run_here(*named, "--replace", "--input", tmp_path / "b.jsonl", refused=refused)
+    jobs.run_here(*named[:1], *named[3:], "--replace", "--input", tmp_path / "b.jsonl",
+                  refused=refused)  # fmt: skip
+
+
+def test_what_is_said_is_the_text() -> None:
+    call = {"function": {"name": "f", "arguments": {"n": "x"}}}
+    thinking = {"role": "assistant", "reasoning_content": "b", "content": "c"}
+    parts = {"role": "user", "content": [{"type": "text", "text": "a"}]}
+    calling = {"role": "assistant", "content": None, "tool_calls": [call]}
+    maker = ChatOptions.tokenizer_texts()
+    assert maker
+    assert maker({"messages": [{"role": "user", "content": "a"}, thinking]}) == "a\nb\nc"
+    said = '{"name": "f"}\na\n{"function": {"name": "f", "arguments": {"n": "x"}}}'
+    assert maker({"messages": [parts, calling], "tools": [{"name": "f"}]}) == said

@@ -7,6 +7,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam import coders
+from apache_beam.internal import pickler
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
@@ -66,14 +67,17 @@ def pardos(
             yield transform.unique_name, payload
 
 
-def test_stages_carry_options_and_no_data(proto: beam_runner_api_pb2.Pipeline) -> None:
-    sizes = {
-        name: len(payload.do_fn.payload)
+def test_stages_carry_options_and_no_data_nor_code(proto: beam_runner_api_pb2.Pipeline) -> None:
+    stages = {
+        name: payload.do_fn.payload
         for name, payload in pardos(proto)
         if payload.do_fn.urn == python_urns.PICKLED_DOFN_INFO
     }
-    assert sizes
-    assert {name: size for name, size in sizes.items() if size > 6000} == {}
+    assert stages
+    assert {name: len(stage) for name, stage in stages.items() if len(stage) > 6000} == {}
+    # What stands in a module is named; `test_workers_code` unpickles it where nothing else is.
+    modules = {type(pickler.loads(stage)[0]).__module__ for stage in stages.values()}
+    assert {module.partition(".")[0] for module in modules} <= {"transforms", "apache_beam"}
 
 
 def test_the_pool_reaches_the_builders_as_one_path(proto: beam_runner_api_pb2.Pipeline) -> None:

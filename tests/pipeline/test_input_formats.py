@@ -156,8 +156,8 @@ def test_each_kind_of_file_holds_what_the_same_json_lines_hold_however_it_is_rea
         assert counts["read.rows"] == len(records)
         [reject] = rejects_of(tmp_path / "out")
         assert (reject["reason"], reject["detail"]) == ("not-text", "row 5: body holds null")
-    # Workers read all formats by the same table; two show that they reach it.
-    way = jobs.TWO_WORKERS if kind in {"Parquet", "csv"} else jobs.SMALL_RANGES
+    # Workers read all formats by the same table; one shows that they reach it.
+    way = jobs.TWO_WORKERS if kind == "Parquet" else jobs.SMALL_RANGES
     jobs.assert_same_bytes(tmp_path / "out", [corpus], tokenizer_path, *flags, *way)
 
 

@@ -90,11 +90,18 @@ def test_the_job_in_a_bucket_gives_the_same_bytes_and_leaves_nothing_else(
     with open_file(page) as stream:
         assert b'class="bar' in stream.read()
     build(filled, refused=(f"--output {filled.url}/out", "it holds a data set", "--replace"))
+
+
+def test_what_takes_the_place_of_a_data_set_in_a_bucket_is_checked_there(
+    filled: Bucket, reference: dict[str, object]
+) -> None:
+    build(filled, "--seed", "3")
     build(filled, "--replace", "--seed", "2")
     changed = describe_folder(f"{filled.url}/out")
     assert changed.keys() == reference.keys()
     assert changed != reference
     write_file(f"{filled.url}/out/v2/train-00001-of-00003.parquet", b"PAR1")
+    options = ("--", *filled.beam_arguments)
     verified = run_here("verify", f"{filled.url}/out", *options, status=1)
     assert "train-00001-of-00003.parquet" in verified.output
     flags = ("--runner", "DirectRunner", *options)

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from apache_beam.metrics import monitoring_infos
@@ -282,21 +282,15 @@ SPREAD = ("--num-shards", "3", "--seed", "1", "--validation-share", "0.2", "--ra
 LINES = ("--document-rule", "wikitext", "--sentence-rule", "line")
 
 
-class Kind(NamedTuple):
-    """A kind of data set."""
-
-    flags: tuple[str, ...]
-    two_levels: bool = False
-
-
+TWO_LEVELS = "bert, two levels of files and little memory"
 KINDS = {
-    "bert": Kind(("bert", *PAIRS)),
-    "bert, two levels of files and little memory": Kind(("bert", *PAIRS), two_levels=True),
-    "electra": Kind(("electra", *PAIRS, "--output-format", "tfrecord")),
-    "ernie": Kind(("ernie", *PAIRS, "--output-format", "ernie-text")),
-    "gpt, packed": Kind(("gpt", *LINES, "--mode", "pack", "--max-seq-length", "64")),
-    "gpt, one file a split": Kind(("gpt", *LINES, "--output-format", "nanogpt")),
-    "gpt, two files a split": Kind(("gpt", *LINES, "--output-format", "megatron")),
+    "bert": ("bert", *PAIRS),
+    TWO_LEVELS: ("bert", *PAIRS, "--sort-bytes", "20000"),
+    "electra": ("electra", *PAIRS, "--output-format", "tfrecord"),
+    "ernie": ("ernie", *PAIRS, "--output-format", "ernie-text"),
+    "gpt, packed": ("gpt", *LINES, "--mode", "pack", "--max-seq-length", "64"),
+    "gpt, one file a split": ("gpt", *LINES, "--output-format", "nanogpt"),
+    "gpt, two files a split": ("gpt", *LINES, "--output-format", "megatron"),
 }
 
 
@@ -317,13 +311,11 @@ def build(corpus: Path, gpt_tokenizer: Path) -> Build:
     """Build a data set of a kind; gives the digests of all files of its folder."""
 
     def run(kind: str, output: Path, *flags: str) -> dict[str, str]:
-        case = KINDS[kind]
         # Segments thought to be tiny make several levels of files.
-        small = {"smallest_segment_bytes": 16 * 2**20} if case.two_levels else {}
-        flags += ("--sort-bytes", "20000") if case.two_levels else ()
+        small = {"smallest_segment_bytes": 16 * 2**20} if kind == TWO_LEVELS else {}
         arguments = ("--input", corpus, "--tokenizer", gpt_tokenizer, "--output", output)
         with knobs(**small):
-            run_here(*last_wins(*case.flags, *arguments, *SPREAD, *flags))
+            run_here(*last_wins(*KINDS[kind], *arguments, *SPREAD, *flags))
         return digests(output)
 
     return run

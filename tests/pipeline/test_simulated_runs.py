@@ -5,7 +5,6 @@ tests/pipeline/test_simulated_runs.py` tries others.
 """
 
 import gzip
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -209,21 +208,6 @@ def _draw_knobs(random: Random) -> tuple[dict[str, int], dict[str, int]]:
     return drawn
 
 
-def describe(run: SimulatedRun) -> str:
-    """Return what a run is made of, for messages."""
-    return json.dumps(
-        [
-            run.objective,
-            *run.inputs,
-            *run.flags,
-            *run.way,
-            run.of_files,
-            run.others,
-        ],
-        default=str,
-    )
-
-
 _FIRST, _LAST = map(int, os.environ.get("CORPUSMILL_SEEDS", "0:8").split(":"))
 
 
@@ -247,11 +231,11 @@ def test_a_run_of_any_shape_keeps_all_promises(
         expected = run_all(run.commands(any_tokenizer, plain, "--workers", "1"))
     with knobs(**run.of_files, **run.others):
         outcome = run_all(run.commands(any_tokenizer, drawn, *run.way))
-    assert outcome.status == expected.status, (describe(run), outcome.errors, expected.errors)
+    assert outcome.status == expected.status, (run, outcome.errors, expected.errors)
     if outcome.status:
         assert outcome.errors.replace(str(drawn), str(plain)) == expected.errors
         return
-    assert digests(drawn) == digests(plain), describe(run)
+    assert digests(drawn) == digests(plain), run
     with knobs(**run.of_files, **run.others):
         assert verify(drawn) == []
         check_epoch(drawn, tmp_path / "cache", seed)
