@@ -45,9 +45,7 @@ def assemble_job(
         strict: whether a data set with findings is refused.
     """
     range_bytes = range_bytes or choose_range_bytes(recipe, engine)
-    path = join_path(place.temp_folder, "plan.jsonl")
-    tasks = cut_tasks(recipe, range_bytes)
-    plan = write_plan(path, tasks, [file.path for file in recipe.files])
+    plan = write_plan(join_path(place.temp_folder, "plan.jsonl"), cut_tasks(recipe, range_bytes))
     header = recipe.header
     return Job(
         objective=recipe.objective,

@@ -72,8 +72,7 @@ def plan_counting(
         write_file(join_path(temp_folder, _RECORD), seal(json.dumps(range_bytes).encode()))
     drawn = corpus.draw(range_bytes)
     tasks = group_ranges(drawn.ranges, [file.cost for file in files], range_bytes)
-    path = join_path(temp_folder, "plan.jsonl")
-    plan = write_plan(path, tasks, [file.path for file in files])
+    plan = write_plan(join_path(temp_folder, "plan.jsonl"), tasks)
     counting = Counting(
         options,
         corpus.documents,

@@ -78,7 +78,7 @@ def outputs() -> set[str]:
 def environment(tmp_path: Path) -> dict[str, str]:
     """Settings as Terraform would write them, and programs that print what they are called with."""
     settings = {name: name.lower() for name in outputs()} | {
-        "NAME": "corpusmill", "TEMPLATE": "gs://data_bucket/t.json", "LINEAGE": "true",
+        "NAME": "corpusmill", "TEMPLATE": "gs://data_bucket/t.json",
     }  # fmt: skip
     path = tmp_path / "settings.env"
     path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
@@ -139,7 +139,6 @@ def test_a_run_from_the_template_gets_what_was_asked_for(environment: dict[str, 
     named = dict(line.partition("=")[::2] for line in printed)
     assert named["--service-account-email"] == "worker"
     assert "--disable-public-ips" in printed
-    assert named["--additional-pipeline-options"] == "dataflow_service_options=enable_lineage=true"
     _, separator, joined = named["--parameters"].split("^", 2)
     # The launcher gets them as flags.
     flags = [f"--{parameter}" for parameter in joined.split(separator)]

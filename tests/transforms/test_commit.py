@@ -8,7 +8,6 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.metrics.metric import Lineage
 from apache_beam.runners.runner import PipelineResult
 
 from corpusmill.corpus.batches import Reject
@@ -222,11 +221,10 @@ def test_a_commit_vouches_for_every_file(folders: Folders) -> None:
     assert part == {"path": "b", "bytes": 4}
 
 
-def test_a_commit_that_is_done_again_changes_nothing_and_names_its_sink(folders: Folders) -> None:
+def test_a_commit_that_is_done_again_changes_nothing(folders: Folders) -> None:
     states = []
     for _ in range(2):
-        [sink] = Lineage.query(commit(folders).metrics(), Lineage.SINK)
-        assert sink == f"filesystem:localhost.{folders.output}"
+        commit(folders)
         states.append(folders.files())
         assert not folders.temp.exists()
         assert read_run(folders.place.folder) is None

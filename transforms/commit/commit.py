@@ -25,7 +25,6 @@ from transforms.commit.contents import Decider, Inputs
 from transforms.commit.pointer import commit, tidy
 from transforms.elements import LinesFile, ReadRange, WrittenFile
 from transforms.recovery import COMMITTED, Workplace, end_run
-from transforms.reports import report_data_set
 from transforms.shuffle.trees import JoinInTree, Tree, join_rejects
 from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import locate
@@ -69,10 +68,8 @@ class _End(beam.DoFn):
 
     def process(self, folder: str, _: Sequence[str] = ()) -> Iterator[str]:
         # A first attempt may have finished the data set without living to report it.
-        if self._place.has_committed():
-            report_data_set(folder)
-            if not self._is_awaited:
-                tidy(locate(folder))
+        if self._place.has_committed() and not self._is_awaited:
+            tidy(locate(folder))
         yield folder
 
 

@@ -13,7 +13,6 @@ import apache_beam as beam
 import transforms.coders  # noqa: F401  registers those of the elements
 from transforms.elements import PlannedRange, Task
 from transforms.recovery import Workplace
-from transforms.reports import report_sources, roll_up
 from transforms.storage.checksums import seal, unseal
 from transforms.storage.files import create_file, open_file, read_part
 
@@ -25,31 +24,26 @@ class Plan(NamedTuple):
         path: path of the file, which has a line for each task.
         tasks: number of tasks.
         ranges: number of ranges.
-        sources: the files, or if these are many, folders around them.
     """
 
     path: str
     tasks: int
     ranges: int
-    sources: tuple[str, ...] = ()
 
 
-def write_plan(
-    path: str, tasks: Iterable[Sequence[tuple[Any, ...]]], files: Iterable[str] = ()
-) -> Plan:
+def write_plan(path: str, tasks: Iterable[Sequence[tuple[Any, ...]]]) -> Plan:
     """Write a plan with a line for each task, a checksum and JSON; tasks are numbered in order.
 
     Args:
         path: path of the plan.
         tasks: the ranges of each task, or other tuples of what JSON has.
-        files: paths of the input files, which the run reports as its sources.
     """
     number = ranges = 0
     with create_file(path) as stream:
         for task in tasks:
             stream.write(seal(json.dumps(task).encode() + b"\n"))
             number, ranges = number + 1, ranges + len(task)
-    return Plan(path, number, ranges, roll_up(files))
+    return Plan(path, number, ranges)
 
 
 def read_task(task: Task) -> list[PlannedRange]:
@@ -73,15 +67,14 @@ def read_line(task: Task) -> list[list[Any]]:
 
 
 class _ListTasks(beam.DoFn):
-    """List the tasks of a plan, and report what they read."""
+    """List the tasks of a plan."""
 
-    def __init__(self, place: Workplace, sources: tuple[str, ...]) -> None:
-        self._place, self._sources = place, sources
+    def __init__(self, place: Workplace) -> None:
+        self._place = place
 
     def process(self, element: str) -> Iterator[Task]:
         if self._place.is_over():
             return
-        report_sources(self._sources)
         offset = 0
         with open_file(element) as stream:
             for number, line in enumerate(stream):
@@ -106,8 +99,7 @@ class PlanTasks(beam.PTransform):
         return (
             begin
             | "CreatePlan" >> beam.Create([self._plan.path]).with_output_types(str)
-            | "ListTasks"
-            >> beam.ParDo(_ListTasks(self._place, self._plan.sources)).with_output_types(Task)
+            | "ListTasks" >> beam.ParDo(_ListTasks(self._place)).with_output_types(Task)
             | "SpreadTasks" >> beam.Reshuffle()
         )
 

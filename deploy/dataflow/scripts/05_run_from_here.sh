@@ -33,8 +33,5 @@ options=(
   --job_name="$NAME-${flags[0]}-$(date -u +%Y%m%d-%H%M%S)"
   --labels="application=$NAME" --labels="objective=${flags[0]}"
 )
-if [[ $LINEAGE == true ]]; then
-  options+=(--dataflow_service_options=enable_lineage=true)
-fi
 exec "${CORPUSMILL:-corpusmill}" "${flags[0]}" --temp-location "gs://$TEMPORARY_BUCKET/runs" \
   "${flags[@]:1}" --runner DataflowRunner -- "${options[@]}" "$@"

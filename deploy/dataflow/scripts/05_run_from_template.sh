@@ -33,10 +33,6 @@ for parameter in "${parameters[@]}"; do
   fi
 done
 joined=$(printf "$separator%s" "${parameters[@]}")
-options=()
-if [[ $LINEAGE == true ]]; then
-  options+=("--additional-pipeline-options=dataflow_service_options=enable_lineage=true")
-fi
 
 gcloud dataflow flex-template run "$NAME-$objective-$(date -u +%Y%m%d-%H%M%S)" \
   --project="$PROJECT" --region="$REGION" --template-file-gcs-location="$TEMPLATE" \
@@ -44,4 +40,4 @@ gcloud dataflow flex-template run "$NAME-$objective-$(date -u +%Y%m%d-%H%M%S)" \
   --subnetwork="$SUBNETWORK" --disable-public-ips \
   --temp-location="gs://$TEMPORARY_BUCKET/beam" --staging-location="gs://$TEMPORARY_BUCKET/staging" \
   --additional-user-labels="application=$NAME,objective=$objective" \
-  --parameters="^$separator^${joined#"$separator"}" "${options[@]}" --format="value(job.id)"
+  --parameters="^$separator^${joined#"$separator"}" --format="value(job.id)"

@@ -12,6 +12,5 @@ output "settings" {
     LAUNCHER         = google_service_account.launcher.email
     BUILDER          = google_service_account.builder.id
     SUBNETWORK       = "regions/${var.region}/subnetworks/${google_compute_subnetwork.workers.name}"
-    LINEAGE          = var.tracks_lineage
   } : "${name}=${value}\n"])
 }

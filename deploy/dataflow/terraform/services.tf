@@ -1,18 +1,15 @@
 locals {
-  services = concat(
-    [
-      "artifactregistry.googleapis.com",
-      "cloudbuild.googleapis.com",
-      "cloudresourcemanager.googleapis.com",
-      "compute.googleapis.com",
-      "dataflow.googleapis.com",
-      "iam.googleapis.com",
-      "logging.googleapis.com",
-      "monitoring.googleapis.com",
-      "storage.googleapis.com",
-    ],
-    var.tracks_lineage ? ["datalineage.googleapis.com", "dataplex.googleapis.com"] : [],
-  )
+  services = [
+    "artifactregistry.googleapis.com",
+    "cloudbuild.googleapis.com",
+    "cloudresourcemanager.googleapis.com",
+    "compute.googleapis.com",
+    "dataflow.googleapis.com",
+    "iam.googleapis.com",
+    "logging.googleapis.com",
+    "monitoring.googleapis.com",
+    "storage.googleapis.com",
+  ]
 }
 
 resource "google_project_service" "required" {

@@ -50,12 +50,6 @@ variable "temporary_days" {
   default     = 14
 }
 
-variable "tracks_lineage" {
-  description = "Whether the APIs are enabled that show in Dataplex which data sets came from which files."
-  type        = bool
-  default     = false
-}
-
 variable "notification_emails" {
   description = "The addresses that get alerts. Without any, alerts are only shown in the console."
   type        = set(string)
