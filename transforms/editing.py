@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import apache_beam as beam
 import msgspec
 import numpy as np
+import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
@@ -29,7 +30,7 @@ from corpusmill.dataset import manifest_json
 from corpusmill.dataset.accounting import split_distributions
 from corpusmill.dataset.editing import Unit, list_units, remove_rows, rewrite_shard
 from corpusmill.dataset.file_checks import HashingWriter
-from corpusmill.dataset.manifest import MANIFEST, FileEntry, Manifest, Shard
+from corpusmill.dataset.manifest import MANIFEST, TOKENIZER, FileEntry, Manifest, Shard
 from corpusmill.dataset.manifest_entries import (
     Counts,
     Removal,
@@ -40,7 +41,7 @@ from corpusmill.dataset.manifest_entries import (
     weigh_segments,
 )
 from corpusmill.dataset.manifest_json import decode
-from corpusmill.dataset.shards import damaged_file
+from corpusmill.dataset.shards import damaged_file, read_tokenizer
 from corpusmill.errors import UserError
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter, Ids
@@ -53,7 +54,9 @@ from transforms.commit.pointer import Committed
 from transforms.elements import WrittenFile
 from transforms.recovery import Journal, Output, Workplace
 from transforms.reports import run_once
+from transforms.shard_files import list_small
 from transforms.storage.checksums import StoredFile, seal, unseal
+from transforms.storage.file_systems import join_path
 from transforms.storage.files import create_once, read_file, write_file
 from transforms.tally import COUNTS, Count, Tally
 
@@ -81,14 +84,27 @@ class EditPlan:
     reason: str
     listed: WrittenFile
 
-    def write(self, path: str) -> None:
-        """Write it to a file."""
+    @property
+    def bytes(self) -> int:
+        """The size of the files that may tell of the documents, with their shards."""
+        entries = self.manifest.entries
+        return sum(entries[name].bytes for files in self.files for name in files)
+
+    def decide(self, place: Workplace, is_awaited: bool) -> "EditDecision":
+        """Write the plan where workers find it, and return what decides about the result.
+
+        Args:
+            place: where the run works.
+            is_awaited: whether a command waits for the job.
+        """
+        path = join_path(place.temp_folder, "edit.json")
         entries = {**vars(self), "manifest": manifest_json.to_json(self.manifest)}
         write_file(path, seal(json.dumps(entries).encode()))
+        return EditDecision(CommitWork(place, len(self.files), is_awaited), path)
 
     @classmethod
     def read(cls, path: str) -> "EditPlan":
-        """Read what `write` wrote."""
+        """Read what `decide` wrote."""
         entries: dict[str, Any] = json.loads(unseal(read_file(path), path))
         entries["manifest"] = manifest_json.from_json(entries["manifest"])
         entries["listed"] = WrittenFile(*entries["listed"])
@@ -122,7 +138,12 @@ class EditDecision:
         entries = dict[str, FileEntry]()
         for file in sorted(inputs.written):
             name = plan.files[file.shard][file.part]
-            entries[name] = _entry(plan, name, file, place.version)
+            # The entry of the file in whose place it comes, with what differs.
+            known, written = plan.manifest.entries[name], f"v{place.version}/{base_name(name)}"
+            changes: dict[str, Any] = {"file": written, "bytes": file.bytes, "sha256": file.sha256}
+            if isinstance(known, Shard):
+                changes |= {"rows": file.rows, "tokens": file.tokens}
+            entries[name] = msgspec.structs.replace(known, **changes)
         manifest, listed = plan.manifest, plan.listed
         name = f"v{place.version}/{removal_name(len(manifest.removals))}"
         entries[name] = FileEntry(name, listed.bytes, listed.sha256)
@@ -134,15 +155,6 @@ class EditDecision:
             cause = "no row would be left"
             raise UserError(plan.value, cause, "Check the condition with `corpusmill trace`")
         return write_small(manifest, plan.tokenizer, place)
-
-
-def _entry(plan: EditPlan, name: str, file: WrittenFile, version: int) -> FileEntry:
-    """Return the entry of a file that takes the place of another one."""
-    known, written = plan.manifest.entries[name], f"v{version}/{base_name(name)}"
-    changes: dict[str, Any] = {"file": written, "bytes": file.bytes, "sha256": file.sha256}
-    if isinstance(known, Shard):
-        changes |= {"rows": file.rows, "tokens": file.tokens}
-    return msgspec.structs.replace(known, **changes)
 
 
 FILES = "files"
@@ -187,25 +199,82 @@ def choose_units(folder: Location, manifest: Manifest, documents: Ids) -> list[U
     return [unit for unit in list_units(manifest) if unit.files[-1] in files]
 
 
-class _Editor:
-    """Edits the units of a data set.
+def list_names(manifest: Manifest) -> Iterator[str]:
+    """Yield the names of the files that may be written, in the folder of the version."""
+    yield from (base_name(file) for unit in list_units(manifest) for file in unit.files)
+    yield removal_name(len(manifest.removals))
+    yield from list_small(manifest.output.format)
+
+
+def plan_removal(
+    folder: Location, manifest: Manifest, table: pa.Table, reason: str, value: str, place: Workplace
+) -> tuple[Edited, EditPlan]:
+    """Plan how documents are removed from a data set, and write what workers need.
 
     Args:
         folder: of the data set.
-        loaded: its manifest and units, and what is removed.
+        manifest: of the data set.
+        table: the documents, ascending by id, without kept fields.
+        reason: as `Removal` has it.
+        value: what the user gave, for messages.
         place: where the run works.
-        tally: where it is counted what is removed.
+
+    Returns:
+        The data set that is read, and the result, as far as it is known.
     """
+    # Copies of the manifest and of the ids are where all workers can read them.
+    temporary, stream = place.temp_folder, io.BytesIO()
+    stored_manifest = StoredFile.write(join_path(temporary, "source.json"), folder.read(MANIFEST))
+    ids = table.column("document").to_numpy()
+    np.save(stream, ids)
+    documents = StoredFile.write(join_path(temporary, "documents.npy"), stream.getvalue())
+    tokenizer = join_path(temporary, TOKENIZER)
+    write_file(tokenizer, read_tokenizer(folder, manifest).encode())
 
-    def __init__(self, folder: Location, loaded: _Loaded, place: Workplace, tally: Tally) -> None:
-        self._folder, self._place, self._tally = folder, place, tally
-        self._manifest, self._documents = loaded.manifest, loaded.documents
+    path = place.final_path(f"v{place.version}/{removal_name(len(manifest.removals))}")
+    with create_once(path, place.scratch) as file:
+        sink = HashingWriter(file)
+        writer = DocumentsWriter(sink)
+        writer.add_rows(table)
+        writer.close()
+    listed = WrittenFile(0, 0, path, 0, 0, sink.bytes, sink.sha256)
+    files = [unit.files for unit in choose_units(folder, manifest, ids)]
+    plan = EditPlan(manifest, files, tokenizer, value, reason, listed)
+    return Edited(folder, stored_manifest, len(files), documents), plan
 
-    def edit(self, number: int, unit: Unit) -> Iterator[WrittenFile]:
-        """Yield the files of a unit that are written; none if all stay as they are."""
+
+class _Edit(beam.DoFn):
+    """Edit a unit by its number, unless the journal says that it is finished."""
+
+    def __init__(self, edited: Edited, place: Workplace) -> None:
+        self._edited, self._folder, self._place = edited, edited.folder, place
+        self._shared = Shared()
+
+    def setup(self) -> None:
+        self._journal = Journal(self._place)
+        loaded = self._shared.acquire(self._load, tag=self._place.temp_folder)
+        self._manifest, self._units = loaded.manifest, loaded.units
+        self._documents = loaded.documents
+
+    def _load(self) -> _Loaded:
+        manifest = decode(self._edited.manifest.read(), self._folder.url)
+        documents = np.load(io.BytesIO(self._edited.documents.read()))
+        return _Loaded(manifest, choose_units(self._folder, manifest, documents), documents)
+
+    def process(self, element: int) -> Iterator[WrittenFile]:
+        work = partial(self._make, element)
+        for tag, value in run_once(self._journal, f"shard-{element}", work):
+            yield TaggedOutput(tag, value) if tag else value
+
+    def _make(self, number: int) -> Iterator[Output]:
+        """Yield the files of a unit that are written, none if all stay as they are; and counts."""
+        self._tally, unit = Tally(), self._units[number]
         edit = self._edit_rows if unit.shard else self._edit_documents
-        yield from edit(number, unit)
-        self._tally.add("read.bytes", sum(self._manifest.entries[n].bytes for n in unit.files))
+        yield from (("", file) for file in edit(number, unit))
+        size = sum(self._manifest.entries[name].bytes for name in unit.files)
+        self._tally.add("read.bytes", size)
+        self._tally.add("removed.units", 1)
+        yield from self._tally.outputs()
 
     def _edit_rows(self, number: int, unit: Unit) -> Iterator[WrittenFile]:
         assert unit.shard  # noqa: S101  by the caller
@@ -282,36 +351,6 @@ class _Editor:
         return create_once(self._path(file), self._place.scratch)
 
 
-class _Edit(beam.DoFn):
-    """Edit a unit by its number."""
-
-    def __init__(self, edited: Edited, place: Workplace) -> None:
-        self._edited, self._place, self._shared = edited, place, Shared()
-
-    def setup(self) -> None:
-        self._journal = Journal(self._place)
-        self._loaded = self._shared.acquire(self._load, tag=self._place.temp_folder)
-
-    def _load(self) -> _Loaded:
-        edited = self._edited
-        manifest = decode(edited.manifest.read(), edited.folder.url)
-        documents = np.load(io.BytesIO(edited.documents.read()))
-        units = choose_units(edited.folder, manifest, documents)
-        return _Loaded(manifest, units, documents)
-
-    def process(self, element: int) -> Iterator[WrittenFile]:
-        work = partial(self._make, element)
-        for tag, value in run_once(self._journal, f"shard-{element}", work):
-            yield TaggedOutput(tag, value) if tag else value
-
-    def _make(self, number: int) -> Iterator[Output]:
-        tally, loaded = Tally(), self._loaded
-        editor = _Editor(self._edited.folder, loaded, self._place, tally)
-        yield from (("", file) for file in editor.edit(number, loaded.units[number]))
-        tally.add("removed.units", 1)
-        yield from tally.outputs()
-
-
 class EditShards(beam.PTransform):
     """Write files of a data set again without the rows of some documents.
 
@@ -340,7 +379,3 @@ class EditShards(beam.PTransform):
             .with_output_types(WrittenFile, **{COUNTS: Count})
             .with_outputs(COUNTS, main=FILES)
         )
-
-    def display_data(self) -> dict[str, str]:
-        """Show what is edited."""
-        return {"folder": self._edited.folder.url}

@@ -19,7 +19,6 @@ from corpusmill.tokenization.training.models import WordPieceOptions
 from pipeline.assembly import assemble_job
 from pipeline.commands.train_tokenizer import SampleOptions
 from pipeline.console.progress import Counters
-from pipeline.editing.edit_files import Edit
 from pipeline.graph import Job, build_dataset, measure_job
 from pipeline.job_options import MAX_SHARDS, DatasetOptions, RunOptions
 from pipeline.jobs.counting_job import count_corpus, plan_counting
@@ -285,22 +284,22 @@ def test_the_check_of_a_data_set_is_translated(
     assert len([*translate_all(engines, build)]) == len(ENGINES)
 
 
-def edit_of(shards: int) -> Edit:
+def edit_of(shards: int) -> tuple[Edited, EditPlan]:
     """A data set that is changed, with files that need not exist."""
     files = [tuple(f"{kind}-{number:05d}" for kind in "abc") for number in range(shards)]
     listed = WrittenFile(0, 0, "gs://corpus/removed.parquet", 0, 0, 1, "0" * 64)
     tokenizer = "gs://corpus/tokenizer.json"
     plan = EditPlan(small_manifest(), files, tokenizer, "drop", "they are old", listed)
     manifest, documents = (StoredFile(f"{BUCKET}/{name}", "0" * 64) for name in ("m", "d"))
-    return Edit(Edited(locate("gs://corpus/out"), manifest, shards, documents), plan)
+    return Edited(locate("gs://corpus/out"), manifest, shards, documents), plan
 
 
 def test_the_editing_of_a_data_set_is_translated(
     size: Size, engines: Mapping[str, Translate], tmp_path: Path
 ) -> None:
     """For `drop`."""
-    edit = edit_of(size.shards)
-    decision = edit.decide(Workplace(str(tmp_path), BUCKET), is_awaited=True)
-    for proto in translate_all(engines, partial(add_stages, edit=edit, decision=decision)):
+    edited, plan = edit_of(size.shards)
+    decision = plan.decide(Workplace(str(tmp_path), BUCKET), is_awaited=True)
+    for proto in translate_all(engines, partial(add_stages, edited=edited, decision=decision)):
         names = [transform.unique_name for transform in proto.components.transforms.values()]
         assert any("RemoveFiles" in name for name in names) == (size.shards > 1)

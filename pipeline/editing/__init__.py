@@ -1,1 +1,0 @@
-"""Data sets that exist: appended to, edited, and built again."""
