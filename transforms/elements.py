@@ -30,7 +30,8 @@ class Segment(NamedTuple):
     """The rows of one bucket: one Arrow IPC message in a file.
 
     Attributes:
-        bucket: the bucket; for documents on their way to shards, their home.
+        bucket: the bucket; for documents on their way to shards, their home, and for candidates for
+            the pool the number of the unit of work that wrote them.
         rows: number of rows.
         path: file that holds the message; empty for a segment without rows.
         offset: first byte of the message.
@@ -135,44 +136,6 @@ class WrittenFile(NamedTuple):
     tokens: int
     bytes: int
     sha256: str
-
-
-class Candidates(NamedTuple):
-    """Tokenized documents that may enter the pool, in a file.
-
-    Attributes:
-        first_document: id of the first document, as text because it may not fit into a signed
-            64-bit integer.
-        documents: number of documents.
-        path: path of the file.
-        offset: first byte of the documents' sizes
-            (`corpusmill.objectives.random_documents.measure_documents`), which an Arrow IPC stream
-            follows.
-        sizes_length: number of bytes of the sizes.
-        sizes_checksum: CRC-32C of the sizes.
-        stream_length: number of bytes of the stream.
-        stream_checksum: CRC-32C of the stream.
-        number: number of the unit of work that wrote them, a task or a join of many.
-    """
-
-    first_document: str
-    documents: int
-    path: str
-    offset: int
-    sizes_length: int
-    sizes_checksum: int
-    stream_length: int
-    stream_checksum: int
-    number: int = 0
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """The sizes and the stream."""
-        middle = self.offset + self.sizes_length
-        return (
-            Part(self.path, self.offset, self.sizes_length, self.sizes_checksum),
-            Part(self.path, middle, self.stream_length, self.stream_checksum),
-        )
 
 
 # The cost of opening a file, as the number of bytes that could be read in the same time.

@@ -27,7 +27,7 @@ from corpusmill.dataset.ownership import OwnFolder
 from corpusmill.dataset.shards import RUN
 from corpusmill.errors import OutageError, RefusedError, UserError
 from corpusmill.location import TEMPORARY, Location
-from transforms.elements import Candidates, LinesFile, ReadRange, Segment, WrittenFile
+from transforms.elements import LinesFile, ReadRange, Segment, WrittenFile
 from transforms.storage.checksums import DamagedFileError, are_intact, has_digest, seal, unseal
 from transforms.storage.file_systems import join_path, split_path
 from transforms.storage.files import locate, open_file, write_file
@@ -235,7 +235,7 @@ class Workplace:
 Output = tuple[str, Any]
 
 _ELEMENTS: dict[str, Callable[..., Any]] = {
-    kind.__name__: kind for kind in (Candidates, ReadRange, LinesFile, Segment, WrittenFile)
+    kind.__name__: kind for kind in (ReadRange, LinesFile, Segment, WrittenFile)
 }
 _PREFIX = "done-"
 

@@ -16,12 +16,10 @@ from corpusmill.dataset import manifest_json
 from corpusmill.dataset.editing import add_results
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard
 from corpusmill.dataset.manifest_entries import SourceFile
-from corpusmill.objectives.random_documents import BYTES_OF_SIZES
 from pipeline.graph import Job, compare_documents
 from transforms.corpus.duplicates import HASH_BUCKET_BYTES
 from transforms.corpus.pool import CANDIDATE_BYTES
 from transforms.elements import (
-    Candidates,
     LinesFile,
     PlannedRange,
     ReadRange,
@@ -202,9 +200,8 @@ def _size_preparation(job: Job, corpus: Corpus) -> Iterator[StageSize]:
 
 def _size_pool(job: Job, corpus: Corpus) -> Iterator[StageSize]:
     sizes, share = job.place.sizes, corpus.share_of_candidates
-    documents = corpus.documents * share
-    size = corpus.stored_bytes * share + documents * BYTES_OF_SIZES
-    reference = _encoded(Candidates("9" * 20, 10**4, _PATH, 10**9, *[2**32 - 1] * 4))
+    size = corpus.stored_bytes * share
+    reference = _encoded(Segment(2**20, 10**4, _PATH, 10**9, 2**32 - 1, 2**32 - 1, 2**52))
     units = job.plan.tasks
     batches: float = -(-size // max(1, units * CANDIDATE_BYTES))
     while units > sizes.fan_in:
@@ -215,9 +212,10 @@ def _size_pool(job: Job, corpus: Corpus) -> Iterator[StageSize]:
         yield StageSize("join candidates", calls, one, held, references, references, carried)
         units, batches = calls, 1 + size / calls // JOINED_BYTES
     references = units * batches
-    carried, memory = references * reference, documents * BYTES_OF_SIZES * 2 + JOINED_BYTES
+    # The sizes of all candidates, three numbers each.
+    carried, memory = references * reference, corpus.documents * share * 48 + JOINED_BYTES
     yield StageSize(
-        "draw pool", 1, 2 * size + corpus.pool_bytes, memory, references, references, carried
+        "draw pool", 1, 3 * size + corpus.pool_bytes, memory, references, references, carried
     )
 
 

@@ -26,9 +26,6 @@ from corpusmill.objectives.tokenized_documents import Documents, unpack_document
 
 ARRAYS = ("documents", "document_offsets", "sentence_offsets", "token_ids", "split_offsets")
 
-# The size of a row of `measure_documents`.
-BYTES_OF_SIZES = 3 * 8
-
 # English has more bytes per token, so that there are too many candidates rather than too few.
 _BYTES_PER_TOKEN = 4
 

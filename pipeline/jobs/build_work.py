@@ -17,7 +17,7 @@ import pyarrow as pa
 from corpusmill.corpus.filters.duplicates import ROW_BYTES, hash_documents
 from corpusmill.inspection.corpus_measures import measure_tokens
 from corpusmill.layout.placement import SPLIT_NAMES
-from corpusmill.objectives.random_documents import BYTES_OF_SIZES, candidate_limit
+from corpusmill.objectives.random_documents import candidate_limit
 from pipeline.assembly import choose_range_bytes, choose_routes, cut_tasks
 from pipeline.graph import Job, plan_preparation
 from pipeline.recipe.recipe import Recipe
@@ -223,7 +223,7 @@ class BuildSize:
         Args:
             workers: how many shards are sorted at once.
         """
-        candidates = self.stored_bytes + self.documents * BYTES_OF_SIZES
+        candidates = self.share_of_candidates * self.stored_bytes
         shuffled = (self.stored_bytes + ROW_BYTES * self.compared) * _count_levels(self.job)
         sorted_bytes, idle = 0.0, workers
         # Shards that are too large to be sorted in memory.
@@ -232,7 +232,7 @@ class BuildSize:
             busy = min(idle, shards) if is_large else 0
             sorted_bytes += busy * built_bytes / shards
             idle -= busy
-        return shuffled + self.share_of_candidates * candidates + self.pool_bytes + sorted_bytes
+        return shuffled + candidates + self.pool_bytes + sorted_bytes
 
 
 def _count_levels(job: Job) -> int:
@@ -257,10 +257,10 @@ def describe_work(
     times = corpus_bytes / max(1, job.header.corpus.bytes)
     if named_size:
         job = enlarge(job, recipe, engine, named_size)
-        # As many as are asked for: it would hardly be built on this machine.
-        workers = max(1, engine.count_workers(job.corpus_bytes))
-    else:
-        workers = engine.count_busy(job.corpus_bytes)
+    workers = max(1, engine.count_workers(job.corpus_bytes))
+    # A corpus of which only the size is known would hardly be built on this machine.
+    if engine.parallelism and not named_size:
+        workers = min(workers, engine.parallelism)
     size = BuildSize.from_numbers(numbers, job, times)
     # Each level of merges reads and writes the documents as the first level of files does.
     of_piece = timing.read + timing.spill * _count_levels(job)

@@ -147,7 +147,7 @@ def test_a_fault_in_a_worker_is_one_line_and_a_trace_in_a_file(
 
 def wait_for_children(job: RunningJob) -> dict[str, psutil.Process]:
     """Prism and the worker, by their names, once the worker has written a file."""
-    children = job.wait_for("candidates-*")
+    children = job.wait_for("spill-*")
     # An interpreter may be called by its version.
     return {re.match("[a-z]+", entry.name())[0]: entry for entry in children}  # type: ignore[index]
 

@@ -176,7 +176,7 @@ def test_a_run_goes_on_in_another_way(
 def test_temporary_files_that_are_damaged_or_gone_are_made_again(
     stopped: Stopped, plain: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = ("done-", "spill-", "candidates-", "pool-", "/rejects-", "/run.json", "v1/train-")
+    names = ("done-", "spill-", "pool-", "/rejects-", "/run.json", "v1/train-")
     for damaged in names:
         stopped.stop_at_commit(monkeypatch)
         results = [

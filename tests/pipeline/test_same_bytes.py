@@ -123,7 +123,7 @@ def test_trees_of_several_levels_and_little_memory(
     monkeypatch.setattr(transforms.shuffle.trees.JoinInTree, "expand", count_levels)
     with knobs(smallest_segment_bytes=16 * 2**20):
         assert build_again("--range-bytes", "4444", *sizes) == reference
-    assert levels == {"Candidates": 3, "LinesFile": 3}
+    assert levels == {"Segment": 3, "LinesFile": 3}
 
 
 def test_however_little_is_read_and_tokenized_at_a_time(

@@ -53,7 +53,7 @@ def test_a_corpus_measured_in_tasks_is_the_corpus_measured_in_one_pass(
         assert max(size for largest_name, size in largest if largest_name == name) == value
     assert counted["read.bytes"] == size
     assert counted["tokenize.documents"] == counted["candidates.documents"]
-    assert sum(part.documents for part in candidates) == counted["tokenize.documents"]
+    assert sum(part.rows for part in candidates) == counted["tokenize.documents"]
     assert rejects == []
 
 

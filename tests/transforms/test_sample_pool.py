@@ -7,16 +7,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import transforms.corpus.pool
 from corpusmill.layout.placement import TRAIN, assign_splits
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import Pool
 from tests.tools.builders import Corpus, batch_of, numbered_corpus
 from tests.tools.knobs import knobs
-from transforms.corpus.pool import POOL, CandidateFile, PoolOptions, WritePool, map_pool
-from transforms.elements import Candidates
+from transforms.corpus.pool import POOL, PoolOptions, WritePool, map_pool
+from transforms.elements import Segment
 from transforms.recovery import Workplace
-from transforms.tally import COUNTS, Tally
+from transforms.shuffle.spill import load_segment, write_segments
+from transforms.tally import COUNTS
 from transforms.task_sizes import TaskSizes
 from transforms.testing import collect, local_pipeline, sums
 
@@ -42,18 +42,19 @@ def draw(
     joined_bytes: int = 2**20,
 ) -> tuple[Pool, dict[str, int]]:
     """Draw the pool from batches, each in a file of candidates of a task, in reverse order."""
-    tally, references, tasks = Tally(), [], len(documents)
+    references, tasks = list[Segment](), len(documents)
     place = Workplace(str(temp), sizes=TaskSizes(fan_in))
     for number, batch in reversed([*enumerate(documents)]):
-        file = CandidateFile(SEED, limit, place, tally)
-        file.add(batch)
-        references += file.close(number)
+        kept = pools.keep_candidates(SEED, batch, limit)
+        if kept.num_rows:
+            [segment] = write_segments([(number, kept)], str(temp))
+            references.append(segment._replace(place=number << 32))
     with knobs(joined_bytes=joined_bytes), local_pipeline() as pipeline:
-        candidates = pipeline | beam.Create(references).with_output_types(Candidates)
+        candidates = pipeline | beam.Create(references).with_output_types(Segment)
         drawn = candidates | WritePool(PoolOptions(SEED, budget, share, "int16", place, tasks))
         paths, counts = collect(drawn[POOL]), collect(drawn[COUNTS])
     [path] = paths
-    return map_pool(path), sums([*counts, *tally.counts()])
+    return map_pool(path), sums(counts)
 
 
 def contents(pool: Pool) -> dict[int, list[list[int]]]:
@@ -110,6 +111,12 @@ def test_each_split_has_its_own_stretch(tmp_path: Path) -> None:
     assert contents(pool) == CORPUS
 
 
+def test_the_counts_say_how_many_candidates_arrived(tmp_path: Path) -> None:
+    # By it the commit sees that none was lost on its way into the pool.
+    _, counts = draw(batches(7), TOKENS // 3, 0.0, tmp_path)
+    assert counts["pool.candidates"] == 60
+
+
 def test_without_candidates_or_with_a_budget_below_the_first_the_pool_is_empty(
     tmp_path: Path,
 ) -> None:
@@ -136,13 +143,12 @@ def test_a_tree_of_joins_gives_the_same_pool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = set[str]()
-    load = transforms.corpus.pool.load_candidates
 
-    def watch_load(candidates: Candidates) -> pa.RecordBatch:
-        loaded.add(candidates.path)
-        return load(candidates)
+    def watch_load(segment: Segment, schema: pa.Schema) -> pa.RecordBatch:
+        loaded.add(segment.path)
+        return load_segment(segment, schema)
 
-    monkeypatch.setattr(transforms.corpus.pool, "load_candidates", watch_load)
+    monkeypatch.setattr("transforms.corpus.pool.load_segment", watch_load)
     drawn = []
     for folder, fan_in in (("at once", 1000), ("in a tree", 2)):
         (tmp_path / folder).mkdir()

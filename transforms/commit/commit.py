@@ -33,7 +33,7 @@ from transforms.tally import Count, Sketch, add_up
 
 # Names of which a run has one or more for each task or merge, before a random number in
 # hexadecimal; and those before the number of a task or a shard.
-_BEFORE_RANDOM = ("spill-", "candidates-", "rejects-")
+_BEFORE_RANDOM = ("spill-", "rejects-")
 _BEFORE_NUMBER = ("done-task-", "done-merge-", "done-shard-", "shard-")
 
 

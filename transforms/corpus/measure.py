@@ -26,7 +26,7 @@ from transforms.corpus.plan import read_task
 from transforms.corpus.pool import CANDIDATES, map_pool
 from transforms.corpus.prepare import Preparation, TaskDoFn
 from transforms.corpus.read import REJECTS
-from transforms.elements import Candidates, LinesFile, Task
+from transforms.elements import LinesFile, Segment, Task
 from transforms.storage.checksums import seal
 from transforms.storage.files import open_file, write_file
 from transforms.tally import COUNTS, SKETCHES, Count, Sketch, add_up, limit_distinct
@@ -79,7 +79,7 @@ class MeasureDocuments(beam.PTransform):
     def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
         """Apply one DoFn."""
         tags: dict[str, object] = {
-            SKETCHES: Sketch, LARGEST: Count, CANDIDATES: Candidates, REJECTS: LinesFile,
+            SKETCHES: Sketch, LARGEST: Count, CANDIDATES: Segment, REJECTS: LinesFile,
         }  # fmt: skip
         measure = beam.ParDo(self._measure).with_output_types(Count, **tags)
         return tasks | "MeasureTask" >> measure.with_outputs(*tags, main=COUNTS)

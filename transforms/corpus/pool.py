@@ -9,13 +9,14 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, cast
 
 import apache_beam as beam
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
@@ -24,23 +25,22 @@ from corpusmill.layout.placement import TRAIN, VALIDATION, assign_splits
 from corpusmill.layout.sorting import join_small
 from corpusmill.objectives import random_documents as pools
 from corpusmill.objectives.random_documents import ARRAYS, Pool, open_pool
+from corpusmill.tokenization.encoding import tokenized_schema
 from transforms.coders import NamedOutputs
-from transforms.elements import Candidates, Part
+from transforms.elements import Part, Segment
 from transforms.recovery import Journal, Output, Workplace
-from transforms.shuffle.spill import JOINED_BYTES
+from transforms.shuffle.segments import number_segments
+from transforms.shuffle.spill import JOINED_BYTES, load_segment, write_segments
 from transforms.shuffle.trees import JoinInTree, Tree
 from transforms.storage.checksums import (
     ChecksumWriter,
     are_intact,
-    compute_checksum,
     explain_damage,
-    read_intact,
     seal,
     unseal,
 )
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import (
-    create_file,
     make_folder,
     map_ahead,
     new_path,
@@ -48,146 +48,30 @@ from transforms.storage.files import (
     read_file,
     write_file,
 )
-from transforms.tally import COUNTS, Count, Tally
+from transforms.tally import COUNTS, Count
 
 CANDIDATES = "candidates"
 
 CANDIDATE_BYTES = knob("candidate_bytes", 2**20, test=500)
-"""The candidates for the pool that a task writes at once."""
-
-
-class _CandidateWriter:
-    """Writes batches of documents to a new file, created with the first of them.
-
-    Args:
-        folder: folder of the file.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self._path = new_path(folder, "candidates", ".arrow")
-        self._stream: BinaryIO | None = None
-        self._offset = 0
-
-    def write(self, documents: pa.RecordBatch, number: int = 0) -> Candidates:
-        """Write a batch, and return the reference to it.
-
-        Args:
-            documents: the batch.
-            number: number of the unit of work.
-        """
-        if self._stream is None:
-            self._stream = create_file(self._path)
-        sizes = pools.measure_documents(documents)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, documents.schema) as writer:
-            writer.write_batch(documents)
-        messages = (sizes.tobytes(), sink.getvalue().to_pybytes())
-        checks = [
-            check for message in messages for check in (len(message), compute_checksum(message))
-        ]
-        begin, first = self._offset, str(sizes[0, 0])
-        for message in messages:
-            self._stream.write(message)
-            self._offset += len(message)
-        reference = Candidates(first, documents.num_rows, self._path, begin, *checks)
-        return reference._replace(number=number)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._stream is not None:
-            self._stream.close()
-
-
-class CandidateFile:
-    """A file of documents that may enter the pool, created with the first of them.
-
-    The documents must follow each other in the corpus: batches of candidates never overlap.
-
-    Args:
-        seed: seed of the data set.
-        limit: largest priority of a candidate
-            (`corpusmill.objectives.random_documents.candidate_limit`).
-        place: where the run works. Candidates are written once they have `CANDIDATE_BYTES`: in a
-            large corpus a task has few, which make one reference together.
-        tally: counts of the task.
-    """
-
-    def __init__(self, seed: int, limit: int, place: Workplace, tally: Tally) -> None:
-        self._seed, self._limit, self._tally = seed, limit, tally
-        self._waiting: list[pa.RecordBatch] = []
-        self._writer = _CandidateWriter(place.temp_folder)
-        self._written: list[Candidates] = []
-
-    def add(self, documents: pa.RecordBatch) -> None:
-        """Keep the candidates of a batch, without facts of the documents."""
-        documents = documents.select(["document", "sentences"])
-        candidates = pools.keep_candidates(self._seed, documents, self._limit)
-        if not candidates.num_rows:
-            return
-        self._tally.add("candidates.documents", candidates.num_rows)
-        self._waiting.append(candidates)
-        if sum(batch.nbytes for batch in self._waiting) >= CANDIDATE_BYTES:
-            self._write()
-
-    def _write(self) -> None:
-        self._written.append(self._writer.write(pa.concat_batches(self._waiting)))
-        self._waiting = []
-
-    def close(self, number: int = 0) -> list[Candidates]:
-        """Write the remaining candidates, and return the references to all of them.
-
-        Args:
-            number: number of the task.
-        """
-        if self._waiting:
-            self._write()
-        self._writer.close()
-        return [candidates._replace(number=number) for candidates in self._written]
-
-
-def order_candidates(candidates: Sequence[Candidates]) -> list[Candidates]:
-    """Return references in the order of the corpus.
-
-    Batches never overlap, so that the order of their first ids is the order of all ids.
-    """
-    return sorted(candidates, key=lambda candidate: int(candidate.first_document))
+"""The candidates for the pool that a task writes at once; in a large corpus it has fewer."""
 
 
 def join_candidates(
-    number: int, candidates: Sequence[Candidates], place: Workplace
-) -> Iterator[Candidates]:
+    number: int, candidates: Sequence[Segment], place: Workplace, schema: pa.Schema
+) -> Iterator[Segment]:
     """Join the candidates of neighboring tasks to batches of some megabytes, in a new file.
 
     Args:
         number: number of the unit of work.
         candidates: references to them.
         place: where the run works.
+        schema: of the documents.
     """
-    writer, ordered = _CandidateWriter(place.temp_folder), order_candidates(candidates)
-    for documents in join_small(map_ahead(load_candidates, ordered), JOINED_BYTES):
-        yield writer.write(documents, number)
-    writer.close()
-
-
-def read_sizes(candidates: Candidates) -> npt.NDArray[np.uint64]:
-    """Read the sizes of candidates, uint64[documents, 3].
-
-    Raises:
-        DamagedFileError: their file is damaged.
-    """
-    # In another process Beam's type of an element has its fields alone.
-    sizes, _ = Candidates(*candidates).parts
-    return np.frombuffer(read_intact(sizes), np.uint64).reshape(-1, 3)
-
-
-def load_candidates(candidates: Candidates) -> pa.RecordBatch:
-    """Read candidates.
-
-    Raises:
-        DamagedFileError: their file is damaged.
-    """
-    _, stream = Candidates(*candidates).parts
-    return pa.ipc.open_stream(read_intact(stream)).read_next_batch()
+    ordered = sorted(candidates, key=attrgetter("place"))
+    load = partial(load_segment, schema=schema)
+    joined = join_small(map_ahead(load, ordered), JOINED_BYTES)
+    written = write_segments(((number, rows) for rows in joined), place.temp_folder)
+    yield from number_segments(written, ordered[0].place)
 
 
 POOL = "pool"
@@ -213,6 +97,11 @@ class PoolOptions:
     place: Workplace
     tasks: int = 1
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of candidates, which have no facts."""
+        return tokenized_schema(self.token_dtype)
+
 
 class PoolDoFn(beam.DoFn):
     """Draw one pool from all candidates."""
@@ -220,7 +109,7 @@ class PoolDoFn(beam.DoFn):
     def __init__(self, options: PoolOptions) -> None:
         self._options = options
 
-    def process(self, element: tuple[int, Iterable[Candidates]]) -> Iterator[str]:
+    def process(self, element: tuple[int, Iterable[Segment]]) -> Iterator[str]:
         """Draw the pool from (key, candidates), unless the journal says that it is finished."""
         place = self._options.place
         outputs, _ = Journal(place).once(POOL, lambda: self._write(element[1]), _is_intact)
@@ -228,16 +117,17 @@ class PoolDoFn(beam.DoFn):
         for tag, value in outputs or [("", place.temp_folder)]:
             yield TaggedOutput(tag, value) if tag else value
 
-    def _write(self, references: Iterable[Candidates]) -> Iterator[Output]:
+    def _write(self, references: Iterable[Segment]) -> Iterator[Output]:
         path = new_path(self._options.place.temp_folder, "pool")
         make_folder(path)
-        candidates = order_candidates([reference for reference in references if reference.path])
+        full = (reference for reference in references if reference.path)
+        candidates = sorted(full, key=attrgetter("place"))
         shape, limit, number = self._measure(candidates)
         splits = (TRAIN, VALIDATION) if self._options.validation_share else (TRAIN,)
         batches = (
             chosen
             for split in splits
-            for batch in map_ahead(load_candidates, candidates)
+            for batch in self._load(candidates)
             if (chosen := self._choose(batch, limit, split)).num_rows
         )
         files = [ChecksumWriter(file) for file in files_of_pool(path)]
@@ -248,10 +138,13 @@ class PoolDoFn(beam.DoFn):
         yield COUNTS, ("pool.documents", shape.documents)
         yield COUNTS, ("pool.tokens", shape.tokens)
 
-    def _measure(self, candidates: list[Candidates]) -> tuple[pools.PoolShape, int, int]:
+    def _load(self, candidates: Sequence[Segment]) -> Iterator[pa.RecordBatch]:
+        return map_ahead(partial(load_segment, schema=self._options.schema), candidates)
+
+    def _measure(self, candidates: Sequence[Segment]) -> tuple[pools.PoolShape, int, int]:
         """Return the pool's shape, its largest priority and the number of candidates."""
         options = self._options
-        sizes = list(map_ahead(read_sizes, candidates))
+        sizes = map(pools.measure_documents, self._load(candidates))
         ids, sentences, tokens = np.concatenate([np.empty((0, 3), np.uint64), *sizes]).T
         priorities = pools.priorities(options.seed, ids)
         limit = pools.choose(priorities, ids, tokens, options.tokens)
@@ -346,26 +239,23 @@ class WritePool(beam.PTransform):
         super().__init__()
         self._options = options
 
-    def expand(self, candidates: beam.PCollection[Candidates]) -> NamedOutputs:
+    def expand(self, candidates: beam.PCollection[Segment]) -> NamedOutputs:
         """Join candidates until their references are few, and write one pool."""
         options = self._options
-        tree = Tree(options.tasks, join_candidates, Candidates, options.place)
+        join = partial(join_candidates, schema=options.schema)
+        tree = Tree(options.tasks, join, Segment, options.place)
         if tree.has_levels:
             candidates |= "JoinInTree" >> JoinInTree(tree)
         # A corpus without candidates needs a pool too, an empty one.
         nothing = candidates.pipeline | "CreateNoCandidates" >> beam.Create(
-            [Candidates("0", 0, "", 0, 0, 0, 0, 0)]
-        ).with_output_types(Candidates)
+            [Segment(0, 0, "", 0, 0, 0)]
+        ).with_output_types(Segment)
         write = beam.ParDo(PoolDoFn(options)).with_output_types(str, **{COUNTS: Count})
         return (
             (candidates, nothing)
             | "JoinCandidates" >> beam.Flatten()
             | "KeyCandidates"
-            >> beam.Map(lambda reference: (0, reference)).with_output_types(tuple[int, Candidates])
+            >> beam.Map(lambda reference: (0, reference)).with_output_types(tuple[int, Segment])
             | "GatherCandidates" >> beam.GroupByKey()
             | "WritePool" >> write.with_outputs(COUNTS, main=POOL)
         )
-
-    def display_data(self) -> dict[str, str | int]:
-        """Show the budget, and the seed as text: Beam shows no integer above 2**63."""
-        return {"pool_tokens": self._options.tokens, "seed": str(self._options.seed)}

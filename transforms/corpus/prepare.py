@@ -17,6 +17,7 @@ from corpusmill.arrays.ragged import cut_rows
 from corpusmill.corpus.document_options import CorpusReading
 from corpusmill.corpus.filters.functions import Step
 from corpusmill.dataset.accounting import NOT_DRAWN
+from corpusmill.objectives.random_documents import keep_candidates
 from corpusmill.objectives.tokenized_documents import unpack_documents
 from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
@@ -25,9 +26,9 @@ from transforms.coders import NamedOutputs
 from transforms.corpus.duplicates import Screening, route_outputs
 from transforms.corpus.known_texts import load_known
 from transforms.corpus.plan import read_task
-from transforms.corpus.pool import CANDIDATES, CandidateFile
+from transforms.corpus.pool import CANDIDATE_BYTES, CANDIDATES
 from transforms.corpus.read import READ_RANGES, REJECTS, TaskReader
-from transforms.elements import Candidates, LinesFile, PlannedRange, ReadRange, Segment, Task
+from transforms.elements import LinesFile, PlannedRange, ReadRange, Segment, Task
 from transforms.recovery import Journal, Output, Workplace
 from transforms.reports import log_begin, run_once
 from transforms.shuffle.segments import Routes
@@ -171,7 +172,7 @@ class TaskDoFn(beam.DoFn):
         self._tokenizer = self._shared.acquire(tokenizing.load, tag=tokenizing.path)
         limit, seed = self._preparation.candidate_limit, self._preparation.routes.layout.seed
         place, tally = self._preparation.place, Tally()
-        self._candidates = None if limit is None else CandidateFile(seed, limit, place, tally)
+        self._candidates = Spill(place.temp_folder, CANDIDATE_BYTES)
         steps, layout = list(self._steps(task)), self._preparation.routes.layout
         names = self._preparation.sources
         sources = SourceTally(names, layout, tally) if names else None
@@ -188,8 +189,12 @@ class TaskDoFn(beam.DoFn):
             documents = tokenize_batch(self._tokenizer, text, tally, tokenizing)
             if sources:
                 sources.add_tokenized(text, documents)
-            if self._candidates:
-                self._candidates.add(documents)
+            if limit is not None:
+                # Without facts of the documents.
+                plain = documents.select(["document", "sentences"])
+                if number := (candidates := keep_candidates(seed, plain, limit)).num_rows:
+                    tally.add("candidates.documents", number)
+                    self._candidates.add(candidates, np.full(number, task.number, np.uint32))
             yield text, documents
 
     def _steps(self, task: Task) -> Iterator[Step]:
@@ -209,13 +214,17 @@ class TaskDoFn(beam.DoFn):
 
     def finish(self, task: Task) -> Iterator[Output]:
         """Yield all further outputs of the last prepared task."""
-        if self._candidates:
-            yield from (
-                (CANDIDATES, candidates) for candidates in self._candidates.close(task.number)
-            )
+        yield from ((CANDIDATES, segment) for segment in _drain(self._candidates, task))
         yield from ((REJECTS, rejects) for rejects in self._reader.rejects(task.number))
         yield from ((READ_RANGES, read_range) for read_range in self._reader.ranges)
         yield from self._tally.outputs()
+
+
+def _drain(spill: Spill, task: Task) -> Iterator[Segment]:
+    """Write what a task has spilled, and yield its segments with their places in the corpus."""
+    spill.write()
+    for number, segment in enumerate(spill.segments):
+        yield segment._replace(place=task.number << _SEGMENT_BITS | number)
 
 
 class _PrepareTask(TaskDoFn):
@@ -237,10 +246,7 @@ class _PrepareTask(TaskDoFn):
         for _, documents in self.prepare(task, ranges):
             if documents.num_rows:
                 spill.add(documents, self._preparation.routes.buckets(documents))
-        spill.write()
-        for number, segment in enumerate(spill.segments):
-            place = task.number << _SEGMENT_BITS | number
-            yield SEGMENTS, segment._replace(place=place)
+        yield from ((SEGMENTS, segment) for segment in _drain(spill, task))
         yield from self.finish(task)
 
 
@@ -261,21 +267,10 @@ class PrepareDocuments(beam.PTransform):
     def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
         """Apply one DoFn."""
         tags: dict[str, object] = {
-            CANDIDATES: Candidates, REJECTS: LinesFile, READ_RANGES: ReadRange, COUNTS: Count,
+            CANDIDATES: Segment, REJECTS: LinesFile, READ_RANGES: ReadRange, COUNTS: Count,
             SKETCHES: Sketch,
         }  # fmt: skip
         prepare = beam.ParDo(
             _PrepareTask(self._preparation, keeps_checksums=True)
         ).with_output_types(tuple[int, Segment], **tags)
         return tasks | "PrepareTask" >> prepare.with_outputs(*tags, main=SEGMENTS)
-
-    def display_data(self) -> dict[str, str | int]:
-        """Show how the corpus is read and tokenized."""
-        documents, tokenizing = self._preparation.documents, self._preparation.tokenizing
-        return {
-            "input_format": documents.describe("input_format"),
-            "document_rule": documents.describe("document_rule"),
-            "tokenizer": tokenizing.path,
-            "words": tokenizing.words,
-            "shards": self._preparation.routes.layout.shards,
-        }

@@ -185,13 +185,10 @@ def plan_merges(
 
 
 class MergeDoFn(beam.DoFn):
-    """Merge the documents of a group of homes, on the last level of merges unless it is given."""
+    """Merge the documents of a group of homes, on a level of merges."""
 
-    def __init__(
-        self, routes: Routes, place: Workplace, schema: pa.Schema, level: int | None = None
-    ) -> None:
-        self._routes, self._place, self._schema = routes, place, schema
-        self._level = len(routes.merges) - 1 if level is None else level
+    def __init__(self, routes: Routes, place: Workplace, schema: pa.Schema, level: int) -> None:
+        self._routes, self._place, self._schema, self._level = routes, place, schema, level
 
     def process(self, element: tuple[int, Iterable[Segment]]) -> Iterator[KeyedSegment]:
         """Merge (merge, segments), unless the journal says that it is finished."""
@@ -213,7 +210,7 @@ class MergeDoFn(beam.DoFn):
                 spill.add(documents, self._routes.homes(documents))
             spill.write()
             merged = join_files(spill.segments, self._place.temp_folder, self._schema)
-        yield from _number(merged, ordered[0].place)
+        yield from (("", segment) for segment in number_segments(merged, ordered[0].place))
 
     def _join(self, segments: Iterable[Segment]) -> Iterator[Output]:
         """Write a file with fewer segments of the same bucket."""
@@ -221,39 +218,18 @@ class MergeDoFn(beam.DoFn):
         joined = join_small(self._load(ordered), JOINED_BYTES)
         bucket = ordered[0].bucket
         written = write_segments(((bucket, rows) for rows in joined), self._place.temp_folder)
-        yield from _number(written, ordered[0].place)
+        yield from (("", segment) for segment in number_segments(written, ordered[0].place))
 
     def _load(self, segments: Iterable[Segment]) -> Iterator[pa.RecordBatch]:
         return map_ahead(partial(load_segment, schema=self._schema), segments)
 
 
-def _number(segments: Iterable[Segment], place: int) -> Iterator[Output]:
+def number_segments(segments: Iterable[Segment], place: int) -> Iterator[Segment]:
     """Give segments the places from one on, in their order.
 
     The tasks of a merge are neighbors, so that documents stay in the order of the corpus.
     """
-    yield from (("", one._replace(place=place + number)) for number, one in enumerate(segments))
-
-
-class _Merge(beam.PTransform):
-    """Merge segments on a level, and on those above it."""
-
-    def __init__(self, routes: Routes, place: Workplace, schema: pa.Schema, level: int) -> None:
-        super().__init__()
-        self._routes, self._place, self._schema, self._level = routes, place, schema, level
-
-    def expand(self, segments: beam.PCollection[KeyedSegment]) -> beam.PCollection[KeyedSegment]:
-        level = self._level
-        merge = MergeDoFn(self._routes, self._place, self._schema, level)
-        merged = (
-            segments
-            | "GatherMerges" >> beam.GroupByKey()
-            | "MergeGroup" >> beam.ParDo(merge).with_output_types(KeyedSegment)
-        )
-        if level + 1 == len(self._routes.merges):
-            return merged
-        above = _Merge(self._routes, self._place, self._schema, level + 1)
-        return merged | "NextLevel" >> above
+    yield from (one._replace(place=place + number) for number, one in enumerate(segments))
 
 
 def merge_segments(
@@ -270,9 +246,14 @@ def merge_segments(
     Returns:
         The segments keyed by shard.
     """
-    if not routes.merges:
-        return segments
-    return segments | "MergeSegments" >> _Merge(routes, place, schema, 0)
+    for level in range(len(routes.merges)):
+        merge = beam.ParDo(MergeDoFn(routes, place, schema, level))
+        segments = (
+            segments
+            | f"GatherMerges{level}" >> beam.GroupByKey()
+            | f"MergeSegments{level}" >> merge.with_output_types(KeyedSegment)
+        )
+    return segments
 
 
 class GatherShards(beam.PTransform):
@@ -296,20 +277,11 @@ class GatherShards(beam.PTransform):
         shards = segments.pipeline | "CountShards" >> beam.Create(
             [self._routes.layout.shards]
         ).with_output_types(int)
-        empty = shards | "CreateEmptySegments" >> beam.FlatMap(_empty_segments).with_output_types(
-            KeyedSegment
-        )
+        empty = shards | "CreateEmptySegments" >> beam.FlatMap(
+            lambda shards: [(shard, Segment(shard, 0, "", 0, 0, 0)) for shard in range(shards)]
+        ).with_output_types(KeyedSegment)
         return (
             (segments, empty)
             | "JoinSegments" >> beam.Flatten()
             | "GatherShards" >> beam.GroupByKey()
         )
-
-    def display_data(self) -> dict[str, int]:
-        """Show how the documents are spread."""
-        return {"shards": self._routes.layout.shards, "repeats": self._routes.repeats}
-
-
-def _empty_segments(shards: int) -> Iterator[KeyedSegment]:
-    for shard in range(shards):
-        yield shard, Segment(shard, 0, "", 0, 0, 0)

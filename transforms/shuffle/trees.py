@@ -87,7 +87,8 @@ class Tree:
     """How elements are joined.
 
     Attributes:
-        units: the number of units of work; the `number` of each element is below it.
+        units: the number of units of work, which is above the number of each element's unit, its
+            first field.
         join: joins the elements of a block.
         element: type of the elements.
         place: where the run works. Its `sizes.fan_in` is the most units of a block: a task opens a
@@ -143,7 +144,7 @@ class JoinInTree(beam.PTransform):
         joined = (
             elements
             | "KeyByBlock"
-            >> beam.Map(lambda element: (element.number // tree.fan_in, element)).with_output_types(
+            >> beam.Map(lambda element: (element[0] // tree.fan_in, element)).with_output_types(
                 tuple[int, tree.element]  # type: ignore[name-defined]
             )
             | "GatherBlocks" >> beam.GroupByKey()

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.objectives.random_documents import (
     ARRAYS,
-    BYTES_OF_SIZES,
     Pool,
     PoolShape,
     candidate_limit,
@@ -187,4 +186,4 @@ def test_documents_are_measured_one_by_one(corpus: Corpus, cuts: list[int]) -> N
         [document, len(sentences), sum(map(len, sentences))]
         for document, sentences in corpus.items()
     ]
-    assert all(part.nbytes == BYTES_OF_SIZES * len(part) for part in sizes)
+    assert all(part.nbytes == 24 * len(part) for part in sizes)

@@ -6,7 +6,7 @@ import pytest
 
 from corpusmill.location import locate
 from tests.tools.data_files import damage_file
-from transforms.elements import Candidates, LinesFile, Segment, WrittenFile
+from transforms.elements import LinesFile, Segment, WrittenFile
 from transforms.recovery import Journal, Output, Workplace, count_finished
 from transforms.storage.checksums import compute_checksum
 
@@ -28,7 +28,7 @@ class Work:
         yield "segments", Segment(3, 7, paths[0], 4, 5, checks[1])
         yield "segments", Segment(2, 7, paths[0], 0, 4, checks[0])
         yield "segments", Segment(2, 0, "", 0, 0, 0)
-        yield "candidates", Candidates(str(2**64 - 1), 2, paths[1], 0, 4, checks[0], 5, checks[1])
+        yield "candidates", Segment(1, 2, paths[1], 4, 5, checks[1], 2**52)
         yield "rejects", LinesFile(1, paths[2], 4, len(whole), digest)
         yield "", WrittenFile(1, 0, paths[3], 9, 99, len(whole), digest)
         yield "counts", ("read.bytes", 2**40)
