@@ -124,7 +124,6 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
         job.names,
         schema,
         job.place,
-        job.sources,
         None if job.header.provenance is None else job.documents.keep_fields,
     )
     built = shards | "BuildShards" >> BuildShards(options, pool)

@@ -58,7 +58,6 @@ class ShardOptions:
         documents_schema: schema of the segments
             (`corpusmill.tokenization.encoding.tokenized_schema`).
         place: where the run works.
-        sources: names of the sources, in the order of the layout's; empty where there is but one.
         keep_fields: names of the fields of documents that provenance keeps; None records nothing
             of where rows come from.
     """
@@ -69,7 +68,6 @@ class ShardOptions:
     names: FileNames
     documents_schema: pa.Schema
     place: Workplace
-    sources: tuple[str, ...] = ()
     keep_fields: Sequence[str] | None = None
 
 
@@ -199,6 +197,7 @@ class ShardDoFn(beam.DoFn):
         provenance: ShardProvenance,
     ) -> Iterator[pa.RecordBatch]:
         seed, repeats = self._layout.seed, self._objective.repeats
+        source = self._options.names.source_of(shard)
         for home, every in self._load(segments):
             copies = self._layout.count_copies(every.column("document").to_numpy())
             if home == shard:
@@ -209,7 +208,9 @@ class ShardDoFn(beam.DoFn):
                 splits = np.full(documents.num_rows, self._layout.split_of(shard), np.uint8)
                 draws = Repeat(repeat, pool, splits, seed)
                 examples = self._objective.build(documents, draws)
-                self._count_passes(shard, documents.num_rows)
+                self._tally.add("build.passes", documents.num_rows)
+                if source:
+                    self._tally.add(name_of_source(source, "build.passes"), documents.num_rows)
                 self._tally.add("build.examples", examples.num_rows)
                 for name, number in self._objective.count(documents, examples).items():
                     self._tally.add(f"build.{name}", number)
@@ -228,13 +229,6 @@ class ShardDoFn(beam.DoFn):
             loaded = (load(segment) for segment in own if segment.rows)
             batches = cut_into_groups(loaded, "sentences", BUILT_DOCUMENTS, BUILT_TOKENS)
             yield from ((home, documents) for documents in batches)
-
-    def _count_passes(self, shard: int, documents: int) -> None:
-        self._tally.add("build.passes", documents)
-        source = self._layout.source_of(shard)
-        if source is not None:
-            name = self._options.sources[source]
-            self._tally.add(name_of_source(name, "build.passes"), documents)
 
     def _write(
         self, shard: int, examples: Iterator[pa.RecordBatch], provenance: ShardProvenance
@@ -309,14 +303,3 @@ class BuildShards(beam.PTransform):
         tags: dict[str, object] = {COUNTS: Count, SKETCHES: Sketch}
         build = beam.ParDo(ShardDoFn(self._options), *paths).with_output_types(WrittenFile, **tags)
         return shards | "BuildShard" >> build.with_outputs(*tags, main=SHARDS)
-
-    def display_data(self) -> dict[str, str | int | float | bool]:
-        """Show what is built; the seed as text, as Beam shows no integer above 2**63."""
-        output = self._options.output
-        return {
-            "objective": self._options.objective.name,
-            "seed": str(self._options.layout.seed),
-            "output_format": output.output_format,
-            "compression": output.compression or "",
-            "padded": output.is_padded,
-        }

@@ -164,10 +164,6 @@ class DocumentOptions(CheckedOptions):
         """Return the options with which no field is kept."""
         return replace(self, keep_fields=())
 
-    def describe(self, name: str) -> str:
-        """Return the value of an option as a text; empty for None."""
-        return str(getattr(self, name) or "")
-
     @property
     def keeps_text(self) -> bool:
         """Whether a document is one text as it stands."""
@@ -248,10 +244,6 @@ class OptionsBySource:
         """Return the options with which no field is kept."""
         parts = tuple((first, options.without_fields()) for first, options in self.parts)
         return replace(self, parts=parts, keep_fields=())
-
-    def describe(self, name: str) -> str:
-        """Return the values that an option has in any part, as a text."""
-        return ", ".join(dict.fromkeys(options.describe(name) for _, options in self.parts))
 
 
 # How the files of a corpus are read: all in one way, or each source in its own.

@@ -37,6 +37,7 @@ from corpusmill.corpus.filters.functions import FilterOptions, Step, load_filter
 from corpusmill.corpus.filters.overlaps import load_overlaps
 from corpusmill.knobs import knob
 from corpusmill.layout.placement import Layout
+from corpusmill.layout.sorting import join_small
 from transforms.coders import NamedOutputs
 from transforms.corpus.plan import read_task
 from transforms.corpus.read import TaskReader
@@ -193,7 +194,7 @@ class _HashTask(beam.DoFn):
         documents = options.documents.without_fields()
         reader = TaskReader(documents, options.place, Tally(), steps, keeps_rejects=False)
         batches = (hash_documents(batch, task.number) for batch in reader.read(read_task(task)))
-        for rows in _join(batches, options.rows_at_once):
+        for rows in join_small(batches, HASH_BUCKET_BYTES):
             # What is repeated inside of a task goes no further; a text is then in few rows, even if
             # half of a corpus are copies of it.
             firsts, repeats = split_repeats(rows)
@@ -206,18 +207,6 @@ class _HashTask(beam.DoFn):
             spill.write()
             yield from ((tag, segment) for segment in spill.segments)
         yield from tally.outputs()
-
-
-def _join(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """Join batches to larger ones of about this many rows."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in batches:
-        waiting.append(batch)
-        if sum(rows.num_rows for rows in waiting) >= most:
-            yield pa.concat_batches(waiting)
-            waiting = []
-    if waiting:
-        yield pa.concat_batches(waiting)
 
 
 def route_outputs(
@@ -255,7 +244,7 @@ class _FindRepeats(beam.DoFn):
         for part in range(parts):
             seen = HASH_SCHEMA.empty_table().to_batches()
             load = partial(_load_part, part=part, parts=parts)
-            for rows in _join(map_ahead(load, full), options.rows_at_once):
+            for rows in join_small(map_ahead(load, full), HASH_BUCKET_BYTES):
                 firsts, repeats = split_repeats(pa.concat_batches([*seen, rows]))
                 seen = [firsts]
                 tally.add("duplicates.found", repeats.num_rows)
