@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from corpusmill.corpus.hub_data_sets import WIKITEXT
-from corpusmill.errors import UserError, count_things, option
+from corpusmill.errors import UserError, option
 from corpusmill.location import scheme_of
 from pipeline.console.progress import Counters
 from pipeline.job_options import RunOptions
@@ -217,11 +217,6 @@ class Engine(ABC):
         """Return how many workers do a job of so much text, as far as it is known before."""
         return self.parallelism or self.options.workers
 
-    def count_busy(self, text_bytes: int) -> int:
-        """Return how many workers do a job of so much text, 1 if this process does it."""
-        workers = self.count_workers(text_bytes)
-        return max(1, min(workers, self.parallelism or workers))
-
     def start_workers(self, text_bytes: int) -> list[Worker]:  # noqa: ARG002
         """Start the worker processes that must exist before this process has any other thread."""
         return []
@@ -230,18 +225,13 @@ class Engine(ABC):
     def submit(self, run: Run) -> Submitted:
         """Submit a job and, unless --no-wait is set, wait for its end."""
 
-    def check(self, tasks: int = 0, text_bytes: int = 0) -> None:
+    def check(self) -> None:
         """Refuse, before the job is submitted, what would fail or hang.
-
-        Args:
-            tasks: the number of tasks that the input is cut into; 0 if unknown.
-            text_bytes: the size of its text.
 
         Raises:
             UserError: the engine cannot run the job.
         """
         self._check_places()
-        self._check_tasks(tasks, text_bytes)
         if self.reason_to_wait and not self.options.wait:
             raise UserError(
                 f"{option('wait', False)} {option('runner', self.options.runner)}",
@@ -309,17 +299,6 @@ class Engine(ABC):
             runner = self.options.runner
             shown = option(name, path, is_flag=name not in {"data_set", "folder"})
             raise UserError(shown, f"the workers of {runner} {cause}", cure)
-
-    def _check_tasks(self, tasks: int, text_bytes: int) -> None:
-        """Refuse ranges that the user chose so long that some workers would have no task."""
-        workers = self.parallelism and self.count_busy(text_bytes)
-        if workers and self.options.range_bytes is not None and 0 < tasks < workers:
-            raise UserError(
-                option("range_bytes"),
-                f"the input makes {count_things(tasks, 'task')} of that size, for "
-                f"{count_things(workers, 'worker')}",
-                "Give a smaller value, or leave the flag out",
-            )
 
     def _check_endpoint(self) -> None:
         """Refuse a job server that does not answer: Beam would silently wait for five minutes."""

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
@@ -20,8 +21,6 @@ from transforms.storage.files import locate
 
 if TYPE_CHECKING:
     import apache_beam as beam
-
-_LOG = logging.getLogger(__name__)
 
 # Each is imported when it is needed; only the local one is without importing Beam.
 _LOCAL = "pipeline.runners.local.engine:LocalEngine"
@@ -90,7 +89,6 @@ class Launch:
             JobFailedError: the job failed for a known reason.
             JobCancelledError: somebody else cancelled the job.
         """
-        self.engine.check(work.tasks, text_bytes)
         self.engine.check_shards(work.shards, text_bytes * work.repeats)
         # Before the progress line starts a thread.
         workers = self.engine.start_workers(text_bytes + work.shards * _TEXT_BYTES_FOR_A_SHARD)
@@ -100,16 +98,17 @@ class Launch:
             try:
                 return self.engine.run(run)
             except Exception as error:
-                if not _is_there(has_result):
+                is_there = False
+                # A store's client may raise anything; then the failure of the job is told.
+                with suppress(Exception):
+                    is_there = has_result()
+                if not is_there:
                     raise
-                self._remark(error)
+                name, what = self.engine.name, f"{type(error).__name__}: {error}".partition("\n")[0]
+                text = f"{name} reports a failure after the job had finished its work ({what})"
+                self.console.print(text)
+                log_event("failure_after_the_end", text, {"runner": name}, logging.WARNING)
                 return Submitted()
-
-    def _remark(self, error: Exception) -> None:
-        name, what = self.engine.name, f"{type(error).__name__}: {error}".partition("\n")[0]
-        text = f"{name} reports a failure after the job had finished its work ({what})"
-        self.console.print(text)
-        log_event("failure_after_the_end", text, {"runner": name}, logging.WARNING)
 
     def _log_start(self, work: Work, workers: int) -> None:
         tasks, name = work.tasks, self.engine.name
@@ -130,15 +129,6 @@ class Launch:
         text = f"{name}: job {job_id}{', ' * bool(url)}{url}"
         self.console.print(text)
         log_event("job_submitted", text, {"runner": name, "job_id": job_id, "url": url})
-
-
-def _is_there(has_result: Callable[[], bool]) -> bool:
-    """Whether the result is there; not if that cannot be found out, so that the failure is told."""
-    try:
-        return has_result()
-    except Exception as error:  # whatever a store's client raises
-        _LOG.debug("cannot look for the result: %s", error)
-        return False
 
 
 def list_places(dataset: CorpusOptions) -> list[tuple[str, str]]:

@@ -44,13 +44,9 @@ def hide_noise() -> None:
     This lasts until the process ends, because some of Beam's threads may outlive the job.
     """
     # Beam prints each failure with its trace. The module has no `print` of its own until now.
-    sdk_worker.print = _print_nothing
+    sdk_worker.print = lambda *_, **__: None
     worker_pool_main.subprocess = _QuietSubprocess
     threading.excepthook = hide_broken_connections
-
-
-def _print_nothing(*_: object, **__: object) -> None:
-    """Take the place of `print`."""
 
 
 _LOG = logging.getLogger(__name__)

@@ -341,7 +341,11 @@ class FlinkWatch:
                 return
             if state in ENDED:
                 self._raise_end(state)
-            self._check_progress()
+            if self._patience and time.monotonic() - self._moved > self._patience:
+                raise FlinkJobError(
+                    f"the job made no progress for {self._patience:g} seconds and was cancelled; "
+                    "--patience changes this limit"
+                )
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
     def _check_silence(self, error: NoAnswerError) -> None:
@@ -409,13 +413,6 @@ class FlinkWatch:
         raise_user_error(trace)
         cause = FlinkJobError(trace)
         raise FlinkJobError(f"the job failed in Flink ({describe_failure(trace)})") from cause
-
-    def _check_progress(self) -> None:
-        if self._patience and time.monotonic() - self._moved > self._patience:
-            raise FlinkJobError(
-                f"the job made no progress for {self._patience:g} seconds and was cancelled; "
-                "--patience changes this limit"
-            )
 
 
 def end_job(rest: FlinkRest, job: str, seconds: float = 30) -> None:

@@ -131,7 +131,10 @@ class _ParDoStep(_Step):
 
     def _begin(self) -> Callable[[Any], Iterable[Any] | None]:
         transform = self._applied.transform
-        views = map(_view, self._applied.side_inputs, self._sides)
+        views = [
+            type(side)._from_runtime_iterable(values, side._view_options())
+            for side, values in zip(self._applied.side_inputs, self._sides, strict=True)
+        ]
         arguments, keywords = insert_values_in_args(transform.args, transform.kwargs, views)
         keywords |= self._list_parameters()
         transform.fn.setup()
@@ -158,11 +161,6 @@ class _ParDoStep(_Step):
                 self.emit(result.value, result.tag)
             else:
                 self.emit(result.value if isinstance(result, WindowedValue) else result)
-
-
-def _view(side: beam.pvalue.AsSideInput, values: Sequence[Any]) -> Any:
-    """Return a side input as its DoFn sees it."""
-    return type(side)._from_runtime_iterable(values, side._view_options())
 
 
 # All elements are in one window, and have no time.

@@ -1,7 +1,5 @@
 """What each engine refuses before anything is submitted, and how it reads Beam's own options."""
 
-from dataclasses import replace
-
 import pytest
 from apache_beam.runners.runner import create_runner
 
@@ -95,18 +93,6 @@ def test_workers_of_this_machine_take_every_path(name: str) -> None:
 def test_the_name_of_a_data_set_of_the_hub_is_no_path() -> None:
     with pytest.raises(UserError, match="the project that pays"):
         engine("DataflowRunner", places=STORES | {"--input": "hf://datasets/org/name"}).check()
-
-
-def test_ranges_that_leave_workers_without_work_are_refused() -> None:
-    options = RunOptions(workers=2, range_bytes=1000)
-    load_engine("local")(options).check(tasks=2)
-    more = replace(options, workers=8)
-    with pytest.raises(UserError, match="makes 2 tasks of that size, for 8 workers"):
-        load_engine("local")(more).check(tasks=2, text_bytes=2**40)
-    # So little text is the work of this process alone.
-    load_engine("local")(more).check(tasks=2, text_bytes=1000)
-    # The job may choose such ranges itself, as when the input is small.
-    load_engine("local")(replace(more, range_bytes=None)).check(tasks=2)
 
 
 @pytest.mark.parametrize(
