@@ -160,37 +160,30 @@ def _take_train(named: DataSetName, files: dict[str, int]) -> dict[str, int]:
 
 # The names that users write, and the configurations of the data set that the article loads.
 WIKITEXT = {"wikitext-2": "wikitext-2-raw-v1", "wikitext-103": "wikitext-103-raw-v1"}
-SPLITS = ("train", "validation", "test")
 
 REPOSITORY = "Salesforce/wikitext"
 ROWS_AT_A_TIME = 8192
 
 
-def fetch_wikitext(name: str, destination: str | Path, split: str = "train") -> Path:
-    """Download a split of WikiText and write its rows as the lines of one text file.
+def fetch_wikitext(name: str, destination: str | Path) -> Path:
+    """Download the train split of WikiText and write its rows as the lines of one text file.
 
     If the hub cannot be reached, its cache is used. Memory is bounded by a row group of the
     Parquet files.
 
     Args:
-        name: "wikitext-2" or "wikitext-103".
+        name: one of `WIKITEXT`.
         destination: folder for the text; made if it is missing.
-        split: "train", "validation" or "test".
 
     Returns:
-        The path of `wiki.<split>.tokens`, in which each row ends with one newline. It replaces an
+        The path of `wiki.train.tokens`, in which each row ends with one newline. It replaces an
         older file of that name once it is complete.
 
     Raises:
-        UserError: for an unknown name or split, or if neither the hub nor its cache has the files.
+        UserError: neither the hub nor its cache has the files.
     """
-    if name not in WIKITEXT:
-        cause = "it is not the name of a data set that can be downloaded"
-        raise UserError(name, cause, f"Use {' or '.join(WIKITEXT)}, or the path of a file")
-    if split not in SPLITS:
-        raise UserError(f"{name}, split {split!r}", "no such split", f"Use {', '.join(SPLITS)}")
-    files = _parquet_files(name, split)
-    path = Path(destination) / f"wiki.{split}.tokens"
+    files = _parquet_files(name)
+    path = Path(destination) / "wiki.train.tokens"
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.partial")
     with partial.open("w", encoding="utf-8", newline="\n") as text:
@@ -202,9 +195,9 @@ def fetch_wikitext(name: str, destination: str | Path, split: str = "train") -> 
     return partial.replace(path)
 
 
-def _parquet_files(name: str, split: str) -> list[Path]:
-    """Return the split's Parquet files in the hub's cache, in order."""
-    pattern = f"{WIKITEXT[name]}/{split}-[0-9]*-of-[0-9]*.parquet"
+def _parquet_files(name: str) -> list[Path]:
+    """Return the Parquet files of the train split in the hub's cache, in order."""
+    pattern = f"{WIKITEXT[name]}/train-[0-9]*-of-[0-9]*.parquet"
     try:
         files = fetch_files(REPOSITORY, [pattern], "dataset")
         # "train-00000-of-00002.parquet" says how many files there are.
@@ -213,7 +206,7 @@ def _parquet_files(name: str, split: str) -> list[Path]:
             raise FileNotFoundError(f"files matching {pattern} are incomplete, found: {names}")
     except Exception as error:  # the cure is the same for all of them
         raise UserError(
-            f"{name} (split {split!r} of the data set {REPOSITORY} on the Hugging Face hub)",
+            f"{name} (the train split of {REPOSITORY} on the Hugging Face hub)",
             f"it cannot be downloaded ({describe_error(error)})",
             "Download it on a machine with access to the hub and pass the path of its text file",
         ) from error

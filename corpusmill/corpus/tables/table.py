@@ -163,7 +163,7 @@ def fields_of_schema(schema: pa.Schema, options: DocumentOptions) -> Fields:
 
 
 def slice_batch(batch: pa.RecordBatch, fields: Fields) -> Iterator[TextRows]:
-    """Cut the columns of a batch that are read into pieces, as `slice_texts`.
+    """Cut the columns of a batch that are read into pieces, or make texts of them.
 
     Args:
         batch: with these columns at least, straight from a file.
@@ -173,22 +173,15 @@ def slice_batch(batch: pa.RecordBatch, fields: Fields) -> Iterator[TextRows]:
     if fields.parts:
         columns = [_take_column(batch, found.path) for found in fields.parts.values()]
         records = pa.StructArray.from_arrays(columns, [*fields.parts])
-        yield from _slice_made(records, kept, fields)
+        records.validate(full=True)
+        checked = [None if each is None else _check_texts(each)[0] for each in kept]
+        step = max(1, DECODED_BYTES * len(records) // max(1, records.nbytes))
+        for start in range(0, len(records), step):
+            texts = [*_make_texts(records.slice(start, step), fields)]
+            yield to_rows(texts, _keep_columns(checked, start, len(texts)))
         return
     assert fields.text  # noqa: S101  so the caller has it
     yield from slice_texts(_take_column(batch, fields.text.path), kept)
-
-
-def _slice_made(
-    records: pa.StructArray, kept: Sequence[pa.Array | None], fields: Fields
-) -> Iterator[TextRows]:
-    """Make the texts of records, and keep fields beside them, a piece at a time."""
-    records.validate(full=True)
-    columns = [None if each is None else _check_texts(each)[0] for each in kept]
-    step = max(1, DECODED_BYTES * len(records) // max(1, records.nbytes))
-    for start in range(0, len(records), step):
-        texts = [*_make_texts(records.slice(start, step), fields)]
-        yield to_rows(texts, _keep_columns(columns, start, len(texts)))
 
 
 def _make_texts(records: pa.StructArray, fields: Fields) -> Iterator[bytes | UnreadableError]:

@@ -11,7 +11,6 @@ from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.hub_data_sets import ROWS_AT_A_TIME, fetch_wikitext
 from corpusmill.corpus.text.text_documents import read_text
-from corpusmill.errors import UserError
 from tests.tools.loopback_hub import DataSet, Hub, run_client, serve
 
 # Rows as the hub has them: the newline is part of the row, and an empty line is an empty row.
@@ -43,7 +42,7 @@ def hub() -> Iterator[Hub]:
         "README.md": b"# wikitext",
         "wikitext-2-raw-v1/train-00001-of-00002.parquet": parquet(SECOND),
         "wikitext-2-raw-v1/train-00000-of-00002.parquet": parquet(FIRST),
-        "wikitext-2-raw-v1/test-00000-of-00001.parquet": parquet([" the test split \n"]),
+        "wikitext-2-raw-v1/test-00000-of-00001.parquet": parquet(["nor this\n"]),
         "wikitext-2-v1/train-00000-of-00001.parquet": parquet(["not this one\n"]),
         "wikitext-103-raw-v1/train-00000-of-00002.parquet": parquet(FIRST),
     }
@@ -67,17 +66,18 @@ def test_the_rows_become_lines_in_the_order_of_the_files(hub: Hub, tmp_path: Pat
 
 
 def test_cached_files_need_no_hub(hub: Hub, tmp_path: Path) -> None:
-    arguments = "wikitext-2", str(tmp_path), "test"
+    arguments = "wikitext-2", str(tmp_path)
     assert run_client(FETCH, tmp_path, hub.address, *arguments).returncode == 0
     requests = len(hub.requests)
-    (tmp_path / "wiki.test.tokens").unlink()
+    text = (tmp_path / "wiki.train.tokens").rename(tmp_path / "first").read_text()
     done = run_client(FETCH, tmp_path, hub.address, *arguments, HF_HUB_OFFLINE="1")
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "wiki.test.tokens").read_text() == " the test split \n"
+    assert (tmp_path / "wiki.train.tokens").read_text() == text
     assert len(hub.requests) == requests
-    # The cache has only this split.
-    done = run_client(FETCH, tmp_path, hub.address, *arguments[:2], HF_HUB_OFFLINE="1")
-    assert done.stderr.startswith("UserError: wikitext-2 (split 'train'")
+    # The cache has only this one.
+    others = ("wikitext-103", str(tmp_path))
+    done = run_client(FETCH, tmp_path, hub.address, *others, HF_HUB_OFFLINE="1")
+    assert done.stderr.startswith("UserError: wikitext-103 (the train split")
 
 
 @pytest.mark.parametrize("environment", [{}, {"HF_HUB_OFFLINE": "1"}])
@@ -89,37 +89,21 @@ def test_offline_the_message_names_data_set_cause_and_cure(
     )
     assert done.returncode == 1
     (message,) = done.stderr.splitlines()
-    assert message.startswith("UserError: wikitext-103 (split 'train' of the data set Salesforce/")
+    assert message.startswith("UserError: wikitext-103 (the train split of Salesforce/")
     assert ("offline mode is enabled" if environment else "refused") in message
     assert message.endswith("pass the path of its text file.")
     assert not (tmp_path / "wiki.train.tokens").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "cause"),
-    [
-        (["wikitext-103"], "incomplete, found: train-00000-of-00002.parquet"),
-        (["wikitext-2", "validation"], "incomplete, found: none"),
-    ],
-)
-def test_missing_files_are_an_error(
-    hub: Hub, tmp_path: Path, arguments: list[str], cause: str
-) -> None:
-    done = run_client(FETCH, tmp_path, hub.address, arguments[0], str(tmp_path), *arguments[1:])
-    assert cause in done.stderr
+def test_missing_files_are_an_error(hub: Hub, tmp_path: Path) -> None:
+    done = run_client(FETCH, tmp_path, hub.address, "wikitext-103", str(tmp_path))
+    assert "incomplete, found: train-00000-of-00002.parquet" in done.stderr
     assert done.stderr.startswith("UserError: ")
 
 
 def test_the_page_of_a_captive_portal_is_an_error(hub: Hub, tmp_path: Path) -> None:
     done = run_client(FETCH, tmp_path, f"{hub.address}/portal", "wikitext-2", str(tmp_path))
     assert done.stderr.startswith("UserError: wikitext-2")
-
-
-def test_unknown_names_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="wikitext-2 or wikitext-103"):
-        fetch_wikitext("wikitext-3", tmp_path)
-    with pytest.raises(UserError, match="train, validation, test"):
-        fetch_wikitext("wikitext-2", tmp_path, "dev")
 
 
 def test_a_row_group_of_any_size_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
