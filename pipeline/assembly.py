@@ -45,16 +45,19 @@ def assemble_job(
         strict: whether a data set with findings is refused.
     """
     range_bytes = range_bytes or choose_range_bytes(recipe, engine)
-    plan = write_plan(join_path(place.temp_folder, "plan.jsonl"), cut_tasks(recipe, range_bytes))
-    header = recipe.header
+    header, folder = recipe.header, place.temp_folder
+    names = name_files(recipe, place.version, header)
+    tokenizing = _write_tokenizer(recipe, folder, header.provenance is not None)
+    tasks = cut_tasks(recipe, range_bytes)
+    plan = write_plan(join_path(folder, "plan.jsonl"), tasks)
     return Job(
         objective=recipe.objective,
         plan=plan,
         range_bytes=range_bytes,
         documents=recipe.reading,
         filters=recipe.filters,
-        passages=_write_passages(recipe, place.temp_folder),
-        tokenizing=_write_tokenizer(recipe, place.temp_folder, header.provenance is not None),
+        passages=_write_passages(recipe, folder),
+        tokenizing=tokenizing,
         corpus_bytes=recipe.text_bytes,
         routes=choose_routes(recipe, place.sizes, plan.tasks),
         output_options=recipe.output,
@@ -63,7 +66,7 @@ def assemble_job(
         sources=tuple(source.name for source in recipe.sources),
         commit=CommitOptions(
             place=place,
-            tokenizer_path=join_path(place.temp_folder, TOKENIZER),
+            tokenizer_path=tokenizing.path,
             record_path=record_path(place),
             expected=_expect(recipe, plan),
             max_rejects=max_rejects,
@@ -71,7 +74,7 @@ def assemble_job(
             is_awaited=engine.options.wait,
             tasks=plan.tasks,
         ),
-        names=name_files(recipe, place.version, header),
+        names=names,
     )
 
 
@@ -148,6 +151,6 @@ def _write_passages(recipe: Recipe, folder: str) -> StoredPassages | None:
 def _expect(recipe: Recipe, plan: Plan) -> Expected:
     """Return what the counts of the stages must add up to."""
     files = recipe.files
-    is_exact = all(file.splittable for file in files)
+    is_exact = all(file.content.is_in_ranges for file in files)
     read_bytes = sum(file.bytes for file in files) if is_exact else -1
     return Expected(plan.ranges, read_bytes, recipe.layout.shards, recipe.objective.repeats)

@@ -34,14 +34,13 @@ from pipeline.commands.drop import Drop
 from pipeline.commands.inspect_corpus import InspectCorpus
 from pipeline.commands.train_tokenizer import TrainTokenizer
 from pipeline.console.run_log import LogOptions, open_log
+from pipeline.job_options import Build
 from pipeline.jobs.build import log_end, run_build
 from pipeline.jobs.corpus_inspection import measure_corpus
 from pipeline.jobs.editing import run_drop
 from pipeline.jobs.tokenizer_training import run_training
 from pipeline.outcomes import find_system_error, use_beam_options
-from pipeline.recipe.build_options import Build
 from pipeline.recipe.preparation import prepare
-from pipeline.recipe.records import Records
 from pipeline.runners.failures import WorkerDiedError
 from transforms.storage.files import locate_any
 
@@ -129,7 +128,7 @@ class _Given:
     """
 
     command: Any
-    records: Records | None
+    records: Any
     call: Call
 
 
@@ -217,7 +216,7 @@ _LIKE_A_NAME = re.compile(r"\S*/\S*|\S+\.[A-Za-z0-9]{1,9}")
 _LONGEST_NAME = 4096
 
 
-def read_input(given: Any) -> tuple[tuple[str, ...], Records | None]:
+def read_input(given: Any) -> tuple[tuple[str, ...], Any]:
     """Return the names of files, or the records that stand in their place.
 
     A string or a path names files. So does each member of a list whose first member is a path or a
@@ -236,13 +235,13 @@ def read_input(given: Any) -> tuple[tuple[str, ...], Records | None]:
             raise UserError(option("input"), cause, "Give a list of texts, each of them a document")
         return (name,), None
     if not isinstance(given, list | tuple):
-        return (), Records(given)
+        return (), given
     if not given:
         raise UserError(
             option("input"), "it has no value", "Name files, or give an iterable of texts"
         )
     if not _names_files(given[0]):
-        return (), Records(given)
+        return (), given
     return tuple(_check_names(given)), None
 
 
@@ -278,7 +277,7 @@ _AFTER_DEATH = (
 
 
 def fill_command(
-    command: type[Any],
+    command: Any,
     given: Mapping[str, Any],
     objective: str | ObjectiveOptions | None = None,
     choices: Choices | None = None,

@@ -1,4 +1,4 @@
-"""Options of the job itself; the command line is made from these dataclasses."""
+"""Options of a job and of a build; the command line is made from them before it imports Beam."""
 
 import os
 import re
@@ -10,24 +10,23 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.corpus.registry import FORMATS
 from corpusmill.dataset.manifest_entries import ADDED_TAG, SOURCE_NAME
 from corpusmill.errors import UserError, option
+from corpusmill.formats.output_options import OutputOptions, check_parts
 from corpusmill.layout.placement import MAX_REPEAT
+from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.settings.constraints import CheckedOptions, Needs, Range
 from corpusmill.settings.options import Choices, Option, options_of
 from corpusmill.settings.words import read_own_options, split_own_options
+from corpusmill.tokenization.tokenizer_file import TokenizerOptions
+from pipeline.console.run_log import LogOptions
 from transforms.task_sizes import TaskSizes
 
-_DECIMAL, _BINARY = 1000, 1024
-_PREFIXES = "kMGTP"
-_UNITS = {"B": 1, "": 1}
-for _power, _prefix in enumerate(_PREFIXES, 1):
-    _UNITS |= {f"{_prefix}B": _DECIMAL**_power, f"{_prefix}iB": _BINARY**_power}
-    _UNITS[_prefix] = _DECIMAL**_power
-_BY_NAME = {name.lower(): factor for name, factor in _UNITS.items()}
-_SIZE = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?(?:e[0-9]{1,2})?)\s*([a-z]*)", re.IGNORECASE)
-_CURE = "Give a number and a unit, such as 300GB, 5TB or 1.5TiB"
+_SIZE = re.compile(
+    r"([0-9][0-9_,]*(?:\.[0-9]+)?(?:e[0-9]{1,2})?)\s*(?:([kmgtp])(i?))?b?", re.IGNORECASE
+)
 
 
 def parse_size(name: str, size: int | str) -> int:
@@ -44,18 +43,16 @@ def parse_size(name: str, size: int | str) -> int:
     Example:
         "1.5TiB" is 1,649,267,441,664, and "5TB" is 5,000,000,000,000.
     """
-    text = str(size)
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise UserError(option(name, text), "it is not a size", _CURE)
-    number, unit = match[1].replace("_", "").replace(",", ""), match[2]
-    if unit.lower() not in _BY_NAME:
-        units = ", ".join(name for name in _UNITS if name.endswith("B"))
-        raise UserError(option(name, text), f"{unit} is not one of the units {units}", _CURE)
-    parsed = round(float(number) * _BY_NAME[unit.lower()])
-    if parsed < 1:
-        raise UserError(option(name, text), "it is less than one byte", _CURE)
-    return parsed
+    number_of_bytes = 0
+    if match := _SIZE.fullmatch(str(size).strip()):
+        number, prefix, is_binary = match.groups()
+        power = "kmgtp".index(prefix.lower()) + 1 if prefix else 0
+        factor = (1024 if is_binary else 1000) ** power
+        number_of_bytes = round(float(number.replace("_", "").replace(",", "")) * factor)
+    if number_of_bytes < 1:
+        cure = "Give a number and a unit, such as 300GB, 5TB or 1.5TiB"
+        raise UserError(option(name, str(size)), "it is not a size of one byte or more", cure)
+    return number_of_bytes
 
 
 def list_input_formats() -> Choices:
@@ -242,3 +239,36 @@ class RunOptions(CheckedOptions):
     progress: bool = True
     """Show a progress line if the output is a terminal."""
     task_sizes: TaskSizes = field(default_factory=TaskSizes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions:
+    """The options that a build shares with an estimate of one."""
+
+    dataset: CorpusOptions
+    objective: ObjectiveOptions
+    preset: str | None = None
+    """The options under which a model was trained, in place of the defaults; options that are given
+    win over it."""
+    tokenizer_options: TokenizerOptions = field(default_factory=TokenizerOptions)
+    documents: DocumentOptions = field(default_factory=DocumentOptions)
+    filters: FilterOptions = field(default_factory=FilterOptions)
+    output_options: OutputOptions = field(default_factory=OutputOptions)
+    run: RunOptions = field(default_factory=RunOptions)
+    log: LogOptions = field(default_factory=LogOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build(BuildOptions):
+    """The options of a build."""
+
+    dataset: DatasetOptions
+
+    def __post_init__(self) -> None:
+        """Refuse names of shards that would be the same in two parts of the data set.
+
+        Raises:
+            UserError: they would.
+        """
+        has_validation = self.dataset.validation_share > 0
+        check_parts(self.output_options.shard_name, has_validation, bool(self.dataset.source))

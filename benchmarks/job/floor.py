@@ -36,7 +36,7 @@ from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile, marked_dtype
 from pipeline.command_line import JOB
-from pipeline.recipe.build_options import Build
+from pipeline.job_options import Build
 
 _encoded: list[pa.RecordBatch] = []
 

@@ -324,14 +324,14 @@ def read_corpus(stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
     Raises:
         UserError: a place in the file does not fit a document id.
     """
-    options = part.options
-    if options.input_format == "auto":
+    options, is_begin = part.options, not part.start
+    is_open = options.input_format == "auto"
+    if is_open or (is_begin and FORMATS[options.input_format].is_text):
         head, is_whole = _peek_head(stream)
-        content = judge(head, is_whole)
-        options = replace(options, input_format=_format_of(part.file, content))
+    if is_open:
+        options = replace(options, input_format=_format_of(part.file, judge(head, is_whole)))
     reader, part = FORMATS[options.input_format], replace(part, options=options)
-    if reader.is_text and not part.start:
-        head, is_whole = _peek_head(stream)
+    if is_begin and reader.is_text:
         is_known = part.format_is_known
         found = judge_bytes(head) if is_known else judge(head, is_whole)
         if found and (conflict := find_conflict(found, options.input_format, is_known)):

@@ -10,11 +10,9 @@ from corpusmill.commands.command import Command
 from corpusmill.errors import UserError
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS as OUTPUT_FORMATS
-from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.settings.options import Choices, options_of
-from pipeline.job_options import list_input_formats
-from pipeline.recipe.build_options import Build, BuildOptions
+from pipeline.job_options import Build, BuildOptions, list_input_formats
 
 _Options = TypeVar("_Options", bound=BuildOptions)
 
@@ -38,24 +36,20 @@ def make_command(base: type[_Options], objective: str) -> type[_Options]:
     Raises:
         UserError: the objective cannot be used.
     """
-    return add_objective(base, OBJECTIVES[objective])
+    return cast(type[_Options], add_objective(cast(Any, base), OBJECTIVES[objective]))
 
 
-def add_objective(base: type[_Options], options: type[ObjectiveOptions]) -> type[_Options]:
+@cache
+def add_objective(base: Any, options: Any) -> Any:
     """Add the options of an objective to those that do not depend on it; always the same class.
 
     Args:
-        base: the options that do not depend on the objective.
-        options: of the objective; what they build is the help of the new class.
+        base: the class of the options that do not depend on the objective.
+        options: that of the objective's; what they build is the help of the new class.
 
     Raises:
         UserError: an option has the name of one that every command has.
     """
-    return cast(type[_Options], _add_objective(cast(Any, base), options))
-
-
-@cache
-def _add_objective(base: Any, options: Any) -> Any:
     common = {"objective", *(one.name for one in options_of(Build))}
     taken = sorted(common.intersection(one.name for one in options_of(options)))
     if taken:

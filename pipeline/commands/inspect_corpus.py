@@ -7,8 +7,7 @@ from corpusmill.commands.command import Command
 from corpusmill.errors import UserError, option
 from corpusmill.settings.constraints import CheckedOptions, Range
 from pipeline.commands.builds import FORMAT_NAMES, make_commands
-from pipeline.job_options import parse_size
-from pipeline.recipe.build_options import BuildOptions
+from pipeline.job_options import BuildOptions, parse_size
 
 _MOST_SAMPLE_TOKENS = 10**9
 # A corpus has fewer than 2**24 files, of 1 GB each where only its size is known.

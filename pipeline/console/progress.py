@@ -8,16 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
 from corpusmill.console.terminal import Terminal
 from corpusmill.errors import count_things
 from pipeline.console.run_log import PROGRESS, LogOptions, log_event
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 
 def in_notebook() -> bool:
@@ -49,6 +46,8 @@ def show_line(text: str) -> Iterator[Callable[[str], None]]:
 
 # The "bundle" with the units of work that the journal lists as finished, by kind.
 JOURNAL = "journal"
+# The counter that is above 0 once the last step of a work has begun.
+LAST_STEP = "last_step"
 
 # The phases' shares of the whole time, as py-spy has seen them in a build of 540 MB.
 _READ_SHARE, _BUILD_SHARE = 0.3, 0.7
@@ -94,12 +93,14 @@ class Work:
         repeats: how many times each document is built; 0 if the corpus is only read.
         tasks: the number of tasks that the input is cut into; 0 if unknown.
         shards: the number of shards that are built.
+        last_step: what is done once all is read, where that takes long ("training bpe").
     """
 
     bytes: int
     repeats: int
     tasks: int = 0
     shards: int = 0
+    last_step: str = ""
 
     def done(self, counters: Counters) -> float:
         """Return the share that is done, from 0 to 1."""
@@ -116,7 +117,10 @@ class Work:
     def describe(self, counters: Counters, seconds: float) -> str:
         """Return in words what is done after some seconds."""
         totals = counters.totals()
-        text = _describe_bytes(totals["read.bytes"], self.bytes)
+        if totals[LAST_STEP]:
+            return self.last_step
+        digits = 0 if self.bytes >= 10e6 else 1
+        text = f"read {totals['read.bytes'] / 1e6:,.{digits}f} of {self.bytes / 1e6:,.{digits}f} MB"
         if not self.repeats:
             return text
         built = totals["build.examples"]
@@ -132,11 +136,6 @@ class Work:
         read = max(read, totals["task"] / max(1, self.tasks))
         built = max(built, totals["shard"] / max(1, self.shards))
         return (1.0 if built or passes else min(1.0, read)), min(1.0, built)
-
-
-def _describe_bytes(read: int, total: int) -> str:
-    digits = 0 if total >= 10e6 else 1
-    return f"read {read / 1e6:,.{digits}f} of {total / 1e6:,.{digits}f} MB"
 
 
 @contextmanager
@@ -240,54 +239,4 @@ def _show_line(console: Console, counters: Counters, work: Work) -> Iterator[Non
 
         with repeat(0.5, update):
             yield
-
-
-class ReadingLine:
-    """A line with the bytes read, and then one for what is done with them.
-
-    Args:
-        progress: where the lines are shown.
-        total_bytes: the size of the input; an estimate if files are compressed.
-    """
-
-    def __init__(self, progress: "Progress", total_bytes: int) -> None:
-        self._progress, self._total, self._read = progress, total_bytes, 0
-        self._task = progress.add_task("", total=total_bytes)
-        self.add(0)
-
-    def add(self, read_bytes: int) -> None:
-        """Add a number of bytes that have been read."""
-        self._read += read_bytes
-        text = _describe_bytes(self._read, self._total)
-        self._progress.update(self._task, completed=self._read, description=text)
-
-    def begin_step(self, name: str) -> None:
-        """Show that everything is read, and that a step of unknown length follows."""
-        self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(name, total=None)
-
-
-@contextmanager
-def show_reading(total_bytes: int, shown: bool) -> Iterator[ReadingLine]:
-    """Show the bytes read in a line, which the block updates.
-
-    Args:
-        total_bytes: the size of the input; an estimate if files are compressed.
-        shown: whether the line is shown, if the output is a terminal or a notebook.
-    """
-    from rich.progress import (  # noqa: PLC0415  as above
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-
-    console = Terminal(stderr=True, force_jupyter=False)
-    columns = (BarColumn(20), TextColumn("{task.description}"), TimeElapsedColumn())
-    # The process of a notebook says that it shows colours, and is taken for a terminal.
-    hidden = not (shown and console.is_terminal) or in_notebook()
-    with ExitStack() as stack:
-        if shown and in_notebook():
-            stack.enter_context(show_line(f"reading {total_bytes / 1e6:,.1f} MB"))
-        progress = Progress(*columns, console=console, transient=True, disable=hidden)
-        yield ReadingLine(stack.enter_context(progress), total_bytes)
+        update()

@@ -23,7 +23,7 @@ from pipeline.console.run_log import log_event, log_findings
 from pipeline.folders.changes import compare_files, compare_generations, refuse_other
 from pipeline.folders.run_folder import RunFolder, name_units, run_folder
 from pipeline.folders.standing import APPEND, BUILD, Intent, check_output, settle
-from pipeline.recipe.build_options import Build
+from pipeline.job_options import Build
 from pipeline.recipe.preparation import prepare
 from pipeline.recipe.recipe import Recipe
 from pipeline.runners.engine import Submitted

@@ -25,7 +25,6 @@ from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
 from pipeline.folders.run_folder import temporary_folder
 from pipeline.recipe.preparation import prepare
-from pipeline.recipe.records import Records
 from pipeline.runners.engine import Reach
 from pipeline.runners.launch import Launch, list_places, prepare_launch
 from transforms.recovery import Workplace
@@ -42,9 +41,7 @@ def inspect_corpus(command: InspectCorpus, call: Call) -> int:
     return 0
 
 
-def measure_corpus(
-    command: InspectCorpus, call: Call, records: Records | None = None
-) -> dict[str, Any]:
+def measure_corpus(command: InspectCorpus, call: Call, records: Any = None) -> dict[str, Any]:
     """Measure a corpus, and write the files that the command names.
 
     Args:
@@ -90,9 +87,7 @@ def measure_corpus(
     return numbers
 
 
-def _measure(
-    command: InspectCorpus, launch: Launch, call: Call, records: Records | None
-) -> dict[str, Any]:
+def _measure(command: InspectCorpus, launch: Launch, call: Call, records: Any) -> dict[str, Any]:
     with (
         TemporaryDirectory(prefix="corpusmill-") as own_folder,
         temporary_folder(locate(own_folder), launch.temp_location) as temp_folder,

@@ -56,7 +56,7 @@ def plan_counting(
 ) -> CountingJob:
     """Plan how the words of a corpus are counted, and write the plan where workers find it.
 
-    A run that is resumed keeps its ranges.
+    A run that is resumed keeps its longest range, as its tasks must stay the same.
 
     Args:
         corpus: the corpus.
@@ -66,10 +66,12 @@ def plan_counting(
     """
     temp_folder = place.temp_folder
     files, read_bytes = corpus.files, corpus.read_bytes
-    range_bytes = _find_range_bytes(temp_folder)
-    if range_bytes is None:
+    record = join_path(temp_folder, _RECORD)
+    if content := read_existing(record):
+        range_bytes = int(json.loads(unseal(content, record)))
+    else:
         range_bytes = engine.choose_range_bytes(read_bytes + FILE_BYTES * len(files))
-        write_file(join_path(temp_folder, _RECORD), seal(json.dumps(range_bytes).encode()))
+        write_file(record, seal(json.dumps(range_bytes).encode()))
     drawn = corpus.draw(range_bytes)
     tasks = group_ranges(drawn.ranges, [file.cost for file in files], range_bytes)
     plan = write_plan(join_path(temp_folder, "plan.jsonl"), tasks)
@@ -82,15 +84,8 @@ def plan_counting(
         corpus.sample.seed,
     )
     # A document that begins in a piece is read to its end.
-    is_exact = not corpus.is_in_pieces and all(file.splittable for file in files)
+    is_exact = not corpus.is_in_pieces and all(file.content.is_in_ranges for file in files)
     return CountingJob(plan, counting, corpus.text_bytes, read_bytes, is_exact)
-
-
-def _find_range_bytes(temp_folder: str) -> int | None:
-    """Return the longest range of the run that is resumed, whose tasks must stay the same."""
-    path = join_path(temp_folder, _RECORD)
-    content = read_existing(path)
-    return None if content is None else int(json.loads(unseal(content, path)))
 
 
 def run_counting(job: CountingJob, launch: Launch) -> Counted:

@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
+from typing import Any
 
 from rich.console import Console
 from tokenizers import Tokenizer
@@ -20,7 +21,7 @@ from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.training_options import TrainingOptions
 from pipeline.commands.train_tokenizer import GivenOptions, TrainTokenizer
-from pipeline.console.progress import show_reading
+from pipeline.console.progress import LAST_STEP, Counters, Work, show_progress
 from pipeline.console.run_log import log_event
 from pipeline.folders.file_run import FileRun
 from pipeline.jobs.word_counting import (
@@ -31,7 +32,6 @@ from pipeline.jobs.word_counting import (
     describe_sample,
 )
 from pipeline.recipe.inputs import InputFile
-from pipeline.recipe.records import Records
 from pipeline.recipe.sources import find_documents
 from pipeline.runners.engine import Engine
 from pipeline.runners.launch import Launch, prepare_launch
@@ -47,7 +47,7 @@ def train_tokenizer(command: TrainTokenizer, call: Call) -> int:
     return 0
 
 
-def run_training(command: TrainTokenizer, call: Call, records: Records | None = None) -> list[str]:
+def run_training(command: TrainTokenizer, call: Call, records: Any = None) -> list[str]:
     """Train a tokenizer and write its file.
 
     Args:
@@ -71,10 +71,7 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
         files, documents = _find_documents(command, run.path, call.console, records)
         _refuse_inputs([output, *([saved] if saved else [])], files)
         corpus = SampledCorpus(files, documents, command.sample)
-        with (
-            catch_panics("the trainer"),
-            hide_native_errors(),
-        ):
+        with catch_panics("the trainer"), hide_native_errors():
             counted = _count_by_job(command, corpus, options, launch, run)
             content, remarks = _train(command, corpus, options, counted)
         tokenizer = Tokenizer.from_str(content)
@@ -86,7 +83,7 @@ def run_training(command: TrainTokenizer, call: Call, records: Records | None = 
 
 
 def _find_documents(
-    command: TrainTokenizer, temp_folder: str, console: Console, records: Records | None
+    command: TrainTokenizer, temp_folder: str, console: Console, records: Any
 ) -> tuple[Sequence[InputFile], DocumentOptions]:
     """List the input, and find its format, as `find_documents`.
 
@@ -174,15 +171,16 @@ def _train(
     Returns:
         The tokenizer.json, and remarks.
     """
-    remarks: list[str] = []
-    with show_reading(corpus.read_bytes, command.run.progress) as line:
+    remarks, counters = list[str](), Counters()
+    work = Work(corpus.read_bytes, repeats=0, last_step=f"training {command.suited.model}")
+    with show_progress(counters, work, command.run.progress, command.log):
 
         def train() -> str:
-            done = counted or count_here(corpus, options, line)
+            done = counted or count_here(corpus, options, counters)
             check_sample(done, corpus)
             remarks.extend(describe_sample(done, corpus))
             remarks.extend(options.describe_limits(done.words))
-            line.begin_step(f"training {command.suited.model}")
+            counters.update("here", {LAST_STEP: 1})
             return options.train(done.words)
 
         return _run_apart(train), remarks

@@ -10,7 +10,6 @@ from corpusmill.commands.verify import Verify
 from corpusmill.dataset.file_checks import Problem, list_tasks
 from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.errors import UserError
-from corpusmill.location import Location
 from corpusmill.verification.check_data_set import Listed, compare_list, conclude
 from pipeline.console.progress import Work
 from pipeline.console.run_log import LogOptions
@@ -38,15 +37,11 @@ def verify(command: Verify, call: Call) -> int:
     places = [("folder", command.folder)]
     launch = prepare_launch(run, call.engine_arguments, places, call.console, LogOptions())
     folder = call.locate(command.folder)
-    return report_problems(command, call, folder, _find_problems(launch, folder))
-
-
-def _find_problems(launch: Launch, folder: Location) -> list[Problem]:
-    listed = compare_list(folder)
-    if not isinstance(listed, Listed):
-        return listed
-    with temporary_folder(folder, launch.temp_location) as temp_folder:
-        return _check_by_job(listed, launch, temp_folder)
+    problems = compare_list(folder)
+    if isinstance(problems, Listed):
+        with temporary_folder(folder, launch.temp_location) as temp_folder:
+            problems = _check_by_job(problems, launch, temp_folder)
+    return report_problems(command, call, folder, problems)
 
 
 def _check_by_job(listed: Listed, launch: Launch, temp_folder: str) -> list[Problem]:

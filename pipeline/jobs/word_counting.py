@@ -32,7 +32,7 @@ from corpusmill.tokenization.training.counted_words import (
 )
 from corpusmill.tokenization.training.training_options import TrainingOptions
 from pipeline.commands.train_tokenizer import SampleOptions
-from pipeline.console.progress import ReadingLine
+from pipeline.console.progress import Counters
 from pipeline.recipe.inputs import InputFile, cut_files, estimate_text_bytes, sum_costs
 from transforms.corpus.listed import as_listed, open_ranges
 from transforms.elements import PlannedRange
@@ -133,17 +133,17 @@ class Counted(NamedTuple):
     words: CountedWords
 
 
-def count_here(corpus: SampledCorpus, options: TrainingOptions, line: ReadingLine) -> Counted:
+def count_here(corpus: SampledCorpus, options: TrainingOptions, shown: Counters) -> Counted:
     """Count the words of a corpus in this process.
 
     Args:
         corpus: the corpus.
         options: of the model that is trained.
-        line: shows the bytes that are read.
+        shown: gets the bytes that are read.
     """
     counter, counts = options.make_counter(), Counter[str]()
     # A thread counts the words of a batch while this one reads the next.
-    for _ in map_ahead(counter.add, _read_sentences(corpus, line, counts), ahead=1):
+    for _ in map_ahead(counter.add, _read_sentences(corpus, shown, counts), ahead=1):
         pass
     words = read_words(counter, options.word_limits)
     counts["total.distinct_words"] = len(counter.table)
@@ -151,7 +151,7 @@ def count_here(corpus: SampledCorpus, options: TrainingOptions, line: ReadingLin
 
 
 def _read_sentences(
-    corpus: SampledCorpus, line: ReadingLine, counts: Counter[str]
+    corpus: SampledCorpus, shown: Counters, counts: Counter[str]
 ) -> Iterator[pa.Array]:
     """Yield the sentences of a corpus, a batch at a time, and add to the counts what is read."""
     ranges, share = corpus.draw()
@@ -159,12 +159,12 @@ def _read_sentences(
         with as_listed(planned, opened) as raw:
             stream, part = open_range(raw, planned.read_as(corpus.documents))
             for batch in read_corpus(stream, part):
-                line.add(batch.counts.bytes)
                 documents = batch.documents
                 if share < 1:
                     ids = documents.column("document").to_numpy()
                     documents = documents.filter(draw_documents(ids, share, corpus.sample.seed))
                 counts.update({f"read.{name}": n for name, n in vars(batch.counts).items()})
+                shown.update("here", {"read.bytes": counts["read.bytes"]})
                 refused = batch.count_rejects().items()
                 counts.update({f"read.rejects.{reason}": n for reason, n in refused})
                 if batch.counts.unfinished_files:

@@ -1,6 +1,7 @@
 """The input, checked before any work: a sorted list of files, and what each of them is."""
 
 import glob
+import hashlib
 import json
 import os
 import re
@@ -16,20 +17,24 @@ from typing import Any
 
 from rich.console import Console
 
+from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.content import Content
 from corpusmill.corpus.decompression import HEAD_BYTES, DamagedStreamError, open_decompressed
 from corpusmill.corpus.document_options import CorpusReading, DocumentOptions
+from corpusmill.corpus.filters.overlaps import Passages
 from corpusmill.corpus.hub_data_sets import WIKITEXT, fetch_wikitext, is_hub_path, list_hub_files
 from corpusmill.corpus.input_formats import (
     AS_TEXT,
     check_start,
     judge_name,
     look_at,
+    read_file,
     reads_in_ranges,
     resolve_format,
     take_suffixes,
 )
 from corpusmill.corpus.registry import FORMATS
+from corpusmill.dataset.manifest_entries import Evaluation, EvaluationFile
 from corpusmill.errors import UserError, count_things, option
 from corpusmill.knobs import knob
 from corpusmill.location import scheme_of
@@ -132,14 +137,9 @@ class InputFile:
         return self.looked_at or judge_name(self.path)._replace(is_known=True)
 
     @property
-    def splittable(self) -> bool:
-        """Whether it can be read in ranges."""
-        return self.content.is_in_ranges
-
-    @property
     def planned(self) -> PlannedRange:
         """All of it, as it was listed, as the first file of an input."""
-        end = self.bytes if self.splittable else None
+        end = self.bytes if self.content.is_in_ranges else None
         is_known = self.content.is_known or bool(self.content.format)
         return PlannedRange(self.path, self.name, 0, 0, end, self.bytes, self.modified, is_known)
 
@@ -475,3 +475,66 @@ def _list_remote(path: str, _: str, suffixes: Sequence[str]) -> dict[str, Listed
     if files and is_folder:
         return {name: files[name] for name in take_suffixes(path, list(files), suffixes)}
     return files
+
+
+_EVALUATION = "drop_overlap_with"
+
+
+def read_evaluation(
+    paths: Sequence[str], text_field: str, temp_folder: str
+) -> tuple[Passages, Evaluation]:
+    """Read an evaluation set: a passage is a line, or the text of a record.
+
+    Args:
+        paths: files, globs, folders, or names of data sets on the hub.
+        text_field: the field of records that holds the text.
+        temp_folder: a folder for data sets that are fetched from the hub.
+
+    Returns:
+        The passages, and what the manifest says of them.
+
+    Raises:
+        UserError: a file cannot be read, or holds what cannot be read; there are too many passages,
+            or only short ones.
+    """
+    entries = list[EvaluationFile]()
+    try:
+        files = list_inputs(paths, temp_folder)
+        texts = (text for file in files for text in _read_passages(file, text_field, entries))
+        passages = Passages.from_texts(texts)
+    except UserError as error:
+        # The evaluation set is read as an input is.
+        named = error.renamed(
+            "input", lambda path: option(_EVALUATION, path) if path else option(_EVALUATION)
+        )
+        raise named.renamed(_EVALUATION, lambda path: option(_EVALUATION, path or paths)) from None
+    digest = hashlib.sha256(passages.runs.astype("<u8").tobytes()).hexdigest()
+    entry = Evaluation(
+        tuple(entries), passages.compared, passages.ignored, len(passages.runs), digest
+    )
+    return passages, entry
+
+
+def _read_passages(
+    file: InputFile, text_field: str, entries: list[EvaluationFile]
+) -> Iterator[str]:
+    """Yield the passages of a file, and add what the manifest says of it to the entries."""
+    options = DocumentOptions(text_field=text_field, sentence_rule="document")
+    options = resolve_format(options, {file.path: file.content})
+    if options.input_format == "text":
+        options = replace(options, input_format="lines")
+    digest = hashlib.sha256()
+    with open_listed(file.planned) as raw:
+        while block := raw.read(2**20):
+            digest.update(block)
+        entries.append(EvaluationFile(file.name, file.bytes, digest.hexdigest()))
+        raw.seek(0)
+        for batch in read_file(raw, FileRange(file.name, 0, options)):
+            for reject in batch.rejects:
+                cause = f"byte {reject.offset} begins what cannot be read ({reject.reason})"
+                cure = (
+                    "Repair the file, or name the field that holds its text "
+                    f"({option('text_field')})"
+                )
+                raise UserError(option(_EVALUATION, file.name), cause, cure)
+            yield from batch.documents.column("sentences").flatten().to_pylist()

@@ -1,46 +1,36 @@
 """From the options of a build to its recipe: all of it is read, and tried, before any work."""
 
-import hashlib
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Any
 
 from rich.console import Console
 
 from corpusmill.arrays.columns import check_columns, tokens_of
 from corpusmill.console.terminal import hide_native_errors
-from corpusmill.corpus.batches import FileRange
-from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.filters.functions import load_filters
-from corpusmill.corpus.filters.overlaps import Passages
-from corpusmill.corpus.input_formats import read_file, resolve_format
 from corpusmill.corpus.records.record_documents import NoTextError
-from corpusmill.dataset.manifest_entries import Evaluation, EvaluationFile
-from corpusmill.errors import UserError, option
+from corpusmill.errors import UserError
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.text_cuts import TextMarks
 from corpusmill.tokenization.tokenizer_file import TokenizerFile, vocabulary_of
 from corpusmill.tokenization.words.words import load_words
-from pipeline.job_options import parse_source
-from pipeline.recipe.build_options import BuildOptions
-from pipeline.recipe.inputs import InputFile, list_inputs, read_bytes
+from pipeline.job_options import BuildOptions, parse_source
+from pipeline.recipe.inputs import read_bytes, read_evaluation
 from pipeline.recipe.probe import prove_cuts, prove_tokenizer, read_probe
 from pipeline.recipe.recipe import Recipe
-from pipeline.recipe.records import Records
 from pipeline.recipe.sources import find_corpus
-from transforms.corpus.listed import open_listed
-
-_EVALUATION = "drop_overlap_with"
 
 
 def prepare(
     build: BuildOptions,
     temp_folder: str,
     console: Console,
-    records: Records | None = None,
+    records: Any = None,
 ) -> Recipe:
     """Read the tokenizer, list the input, find its format, and try the tokenizer on its text.
 
@@ -81,23 +71,13 @@ def prepare(
         preset=build.preset,
         sources=sources,
     )
-    memoize, document_bytes = _prove_tokenizer(recipe, console)
-    recipe = replace(recipe, memoize=memoize, document_bytes=document_bytes)
-    _ = recipe.output, recipe.layout  # refuse options of shards
-    return recipe
-
-
-def _prove_tokenizer(recipe: Recipe, console: Console) -> tuple[bool, float]:
-    """Try the tokenizer on text of the corpus.
-
-    Returns:
-        Whether words may be remembered, and the mean size of a document.
-    """
-    tokenizer, words = recipe.tokenizer, load_words(recipe.objective.words)
+    words = load_words(objective.words)
     with hide_native_errors():
         texts, document_bytes = read_probe(recipe.files, recipe.reading)
         memoize = prove_tokenizer(tokenizer, texts, console, words)
-    return memoize, document_bytes
+    recipe = replace(recipe, memoize=memoize, document_bytes=document_bytes)
+    _ = recipe.output, recipe.layout  # refuse options of shards
+    return recipe
 
 
 @contextmanager
@@ -129,7 +109,7 @@ def _bind(build: BuildOptions, tokenizer: TokenizerFile) -> Objective:
 
 
 def _describe_training(build: BuildOptions) -> str:
-    """Tell how a tokenizer is trained that suits the objective.
+    """Tell by which command a tokenizer is trained that has all that the objective needs.
 
     Raises:
         UserError: with these options the objective needs other special tokens.
@@ -160,61 +140,3 @@ def _check_objective(objective: Objective, tokenizer: TokenizerFile) -> None:
     if tokens.name != columns[0].name:
         cause = f"it builds the tokens as {tokens.name}, and writes them as {columns[0].name}"
         raise UserError(f"objective {name}", cause, "Give both columns one name")
-
-
-def read_evaluation(
-    paths: Sequence[str], text_field: str, temp_folder: str
-) -> tuple[Passages, Evaluation]:
-    """Read an evaluation set: a passage is a line, or the text of a record.
-
-    Args:
-        paths: files, globs, folders, or names of data sets on the hub.
-        text_field: the field of records that holds the text.
-        temp_folder: a folder for data sets that are fetched from the hub.
-
-    Returns:
-        The passages, and what the manifest says of them.
-
-    Raises:
-        UserError: a file cannot be read, or holds what cannot be read; there are too many passages,
-            or only short ones.
-    """
-    try:
-        files = list_inputs(paths, temp_folder)
-        texts = (text for file in files for text in _read_passages(file, text_field))
-        passages = Passages.from_texts(texts)
-    except UserError as error:
-        # The evaluation set is read as an input is.
-        named = error.renamed(
-            "input", lambda path: option(_EVALUATION, path) if path else option(_EVALUATION)
-        )
-        raise named.renamed(_EVALUATION, lambda path: option(_EVALUATION, path or paths)) from None
-    digest = hashlib.sha256(passages.runs.astype("<u8").tobytes()).hexdigest()
-    entries = tuple(EvaluationFile(file.name, file.bytes, _digest(file)) for file in files)
-    entry = Evaluation(entries, passages.compared, passages.ignored, len(passages.runs), digest)
-    return passages, entry
-
-
-def _read_passages(file: InputFile, text_field: str) -> Iterator[str]:
-    options = DocumentOptions(text_field=text_field, sentence_rule="document")
-    options = resolve_format(options, {file.path: file.content})
-    if options.input_format == "text":
-        options = replace(options, input_format="lines")
-    with open_listed(file.planned) as raw:
-        for batch in read_file(raw, FileRange(file.name, 0, options)):
-            for reject in batch.rejects:
-                cause = f"byte {reject.offset} begins what cannot be read ({reject.reason})"
-                cure = (
-                    "Repair the file, or name the field that holds its text "
-                    f"({option('text_field')})"
-                )
-                raise UserError(option(_EVALUATION, file.name), cause, cure)
-            yield from batch.documents.column("sentences").flatten().to_pylist()
-
-
-def _digest(file: InputFile) -> str:
-    digest = hashlib.sha256()
-    with open_listed(file.planned) as stream:
-        while block := stream.read(2**20):
-            digest.update(block)
-    return digest.hexdigest()

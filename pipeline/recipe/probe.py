@@ -84,7 +84,7 @@ def read_probe(files: Sequence[InputFile], reading: CorpusReading) -> Probe:
     places += [
         (file, file.bytes // 2, options)
         for file, options in chosen
-        if options.input_format in _OF_LINES and file.splittable and file.bytes >= _LARGE
+        if options.input_format in _OF_LINES and file.content.is_in_ranges and file.bytes >= _LARGE
     ]
     share = sum(file.bytes for file, _ in full) // _SHARE
     budget = min(_BYTES, max(_FEWEST_BYTES, share)) // len(places)

@@ -12,7 +12,6 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -33,52 +32,43 @@ _KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class Records:
-    """Records of a Python program.
+def write_records(
+    given: Any,
+    folder: str,
+    text_field: str,
+    keep_fields: Sequence[str] = (),
+    parts: Sequence[str] = (),
+) -> InputFile:
+    """Write the records of a Python program to a file that workers can open.
 
-    Attributes:
+    Args:
         given: an iterable of texts or dicts, or a table. One that can be read only once is.
+        folder: where the file is made.
+        text_field: the field of the text; nested fields are named with dots.
+        keep_fields: the fields that are kept.
+        parts: the fields of which texts are made, of which a record may lack some; empty where one
+            field holds the text.
+
+    Returns:
+        The file. Its name in the manifest holds the digest of its content, and no path.
+
+    Raises:
+        UserError: there are no records, or they do not have these fields.
     """
-
-    given: Any
-
-    def write(
-        self,
-        folder: str,
-        text_field: str,
-        keep_fields: Sequence[str] = (),
-        parts: Sequence[str] = (),
-    ) -> InputFile:
-        """Write the records to a file that workers can open.
-
-        Args:
-            folder: where the file is made.
-            text_field: the field of the text; nested fields are named with dots.
-            keep_fields: the fields that are kept.
-            parts: the fields of which texts are made, of which a record may lack some; empty where
-                one field holds the text.
-
-        Returns:
-            The file. Its name in the manifest holds the digest of its content, and no path.
-
-        Raises:
-            UserError: there are no records, or they do not have these fields.
-        """
-        path = join_path(folder, "records.jsonl")
-        with create_file(path) as stream:
-            sink = HashingWriter(stream)
-            lines = bytearray()
-            names = (*(parts or (text_field,)), *keep_fields)
-            for record in _read_records(self.given, names, parts):
-                lines += _encode(record, names)
-                if len(lines) >= _BYTES_AT_ONCE:
-                    sink.write(bytes(lines))
-                    lines.clear()
-            sink.write(bytes(lines))
-        if not sink.bytes:
-            raise UserError(option("input"), "it has no records", "Give at least one text")
-        return InputFile(path, sink.bytes, f"records-{sink.sha256[:16]}.jsonl")
+    path = join_path(folder, "records.jsonl")
+    with create_file(path) as stream:
+        sink = HashingWriter(stream)
+        lines = bytearray()
+        names = (*(parts or (text_field,)), *keep_fields)
+        for record in _read_records(given, names, parts):
+            lines += _encode(record, names)
+            if len(lines) >= _BYTES_AT_ONCE:
+                sink.write(bytes(lines))
+                lines.clear()
+        sink.write(bytes(lines))
+    if not sink.bytes:
+        raise UserError(option("input"), "it has no records", "Give at least one text")
+    return InputFile(path, sink.bytes, f"records-{sink.sha256[:16]}.jsonl")
 
 
 def _read_records(given: Any, names: Sequence[str], parts: Sequence[str]) -> Iterator[Any]:

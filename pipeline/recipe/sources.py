@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -18,10 +17,9 @@ from corpusmill.layout.placement import (
     count_validation_shards,
     divide_files,
 )
-from pipeline.job_options import about_source, parse_source
-from pipeline.recipe.build_options import BuildOptions
+from pipeline.job_options import BuildOptions, about_source, parse_source
 from pipeline.recipe.inputs import InputFile, choose_format, list_inputs
-from pipeline.recipe.records import Records
+from pipeline.recipe.records import write_records
 from transforms.storage.files import open_file
 
 
@@ -46,10 +44,6 @@ class NamedSource:
     first_file: int = 0
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
-
-
-def _mention_path(source: str, path: str) -> option:
-    return option("source", f"{source}={path}" if path else source)
 
 
 def parse_sources(texts: Sequence[str]) -> list[NamedSource]:
@@ -102,17 +96,11 @@ def list_sources(
     for source in sources:
         with about_source(source.name):
             documents = choose(source.options)
-        try:
             found = list_inputs(source.paths, temp_folder, documents, console)
-        except UserError as error:
-            raise error.renamed("input", partial(_mention_path, source.name)) from None
-        files = tuple(replace(file, name=f"{source.name}/{file.name}") for file in found)
+            files = tuple(replace(file, name=f"{source.name}/{file.name}") for file in found)
+            documents = choose_format(files, documents, console, source.name)
         first = listed[-1].first_file + len(listed[-1].files) if listed else 0
         listed.append(replace(source, documents=documents, files=files, first_file=first))
-    for number, source in enumerate(listed):
-        with about_source(source.name):
-            documents = choose_format(source.files, source.documents, console, source.name)
-        listed[number] = replace(source, documents=documents)
     return listed
 
 
@@ -121,7 +109,7 @@ def find_corpus(
     maker: TextMaker | None,
     temp_folder: str,
     console: Console,
-    records: Records | None,
+    records: Any,
 ) -> tuple[Sequence[NamedSource], Sequence[InputFile], DocumentOptions]:
     """Return the sources of a build, if it names some, all files, and the rules with a format.
 
@@ -176,7 +164,7 @@ def find_documents(
     documents: DocumentOptions,
     temp_folder: str,
     console: Console,
-    records: Records | None = None,
+    records: Any = None,
 ) -> tuple[Sequence[InputFile], DocumentOptions]:
     """List the input, and find its format.
 
@@ -200,7 +188,8 @@ def find_documents(
             raise UserError(value, cause, "Leave the option out")
         documents = replace(documents, input_format="json-lines")
         parts = documents.text_maker.fields if documents.text_maker else ()
-        file = records.write(temp_folder, documents.text_field, documents.keep_fields, parts)
+        fields = documents.text_field, documents.keep_fields
+        file = write_records(records, temp_folder, *fields, parts)
         with open_file(file.path, file.bytes) as stream:
             check_start(stream, "the input", documents)
         return [file], documents

@@ -9,7 +9,7 @@ from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.objectives.registry import OBJECTIVES
 from deploy.compile_kernels import VOCABULARIES, list_builds
 from pipeline.command_line import JOB
-from pipeline.recipe.build_options import Build
+from pipeline.job_options import Build
 from tests.tools.jobs import last_wins
 
 PLACES = ("--input", "text", "--tokenizer", "tokenizer.json", "--output", "out")

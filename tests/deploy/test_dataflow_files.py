@@ -17,7 +17,7 @@ from corpusmill.commands.command_line import parse
 from deploy.dataflow import launch
 from pipeline.command_line import JOB
 from pipeline.commands.builds import make_command, make_commands
-from pipeline.recipe.build_options import Build
+from pipeline.job_options import Build
 from tests.conftest import CHECKOUT
 from tests.deploy.test_lint import copied_names
 from transforms.tally import shown_here

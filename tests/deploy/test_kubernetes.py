@@ -13,7 +13,7 @@ import yaml
 
 from corpusmill.commands.command_line import parse
 from pipeline.command_line import JOB
-from pipeline.recipe.build_options import Build
+from pipeline.job_options import Build
 from tests.conftest import CHECKOUT
 from tests.deploy.test_dataflow_files import split
 

@@ -14,9 +14,8 @@ from rich.console import Console
 
 from corpusmill.objectives.bert import BertOptions
 from pipeline.assembly import cut_tasks
-from pipeline.job_options import CorpusOptions
+from pipeline.job_options import BuildOptions, CorpusOptions
 from pipeline.jobs.build_work import _count_tasks
-from pipeline.recipe.build_options import BuildOptions
 from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.preparation import prepare
 from pipeline.recipe.recipe import Recipe

@@ -184,7 +184,7 @@ def test_mistakes(corpus: Path, wordpiece: Path, tmp_path: Path) -> None:
         (["--source", f"a={corpus}@0"], ["cannot be taken 0 times"]),
         (["--source", f"a={corpus}@1001"], ["cannot be taken 1001 times"]),
         (["--source", f"a={corpus}@2", f"a={corpus}@3"], ["taken 2 times elsewhere"]),
-        (["--source", f"a={corpus}/none"], [f"--source a={corpus}/none", "no such file"]),
+        (["--source", f"a={corpus}/none"], [f"--source a: {corpus}/none", "no such file"]),
         (["--source", f"a={corpus}", "--input", corpus], [f"it does not go with --input {corpus}"]),
         ([], ["--input: it is missing"]),
     ]

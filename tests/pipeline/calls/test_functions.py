@@ -21,7 +21,7 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError
 from corpusmill.objectives.bert import BertOptions
 from pipeline.calls import fill_command
-from pipeline.recipe.build_options import Build
+from pipeline.job_options import Build
 from tests.conftest import CHECKOUT
 from tests.tools.corpus_files import split_documents
 from tests.tools.jobs import build as build_by_command

@@ -253,7 +253,7 @@ def test_a_report_of_a_build_tells_rejects_by_reason(
     [
         (("--sample-tokens", "0"), ("--sample-tokens 0", "1 to 1000000000")),
         (("--sample-tokens", "1000000001"), ("--sample-tokens 1000000001", "1 to 1000000000")),
-        (("--scale-to", "5 XB"), ("--scale-to 5 XB", "not one of the units", "5TB")),
+        (("--scale-to", "5 XB"), ("--scale-to 5 XB", "not a size", "5TB")),
         (("--scale-to", "17PB"), ("--scale-to 17PB", "up to 16PB")),
         (("--validation-share", "1"), ("--validation-share 1",)),
         (("--tokenizer", "nowhere.json"), ("--tokenizer nowhere.json", "no such file")),

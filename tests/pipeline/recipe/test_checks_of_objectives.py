@@ -11,8 +11,7 @@ from corpusmill.arrays.columns import Column, Role
 from corpusmill.errors import UserError
 from corpusmill.objectives.gpt import Gpt, GptOptions
 from corpusmill.tokenization.tokenizer_file import Vocabulary
-from pipeline.job_options import CorpusOptions
-from pipeline.recipe.build_options import BuildOptions
+from pipeline.job_options import BuildOptions, CorpusOptions
 from pipeline.recipe.preparation import prepare
 from tests.conftest import CHECKOUT
 from tests.tools.table_rows import for_rows

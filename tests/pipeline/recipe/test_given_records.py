@@ -16,7 +16,7 @@ import pytest
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start
 from corpusmill.errors import UserError
-from pipeline.recipe.records import Records
+from pipeline.recipe.records import write_records
 from tests.tools.lazily import LazyModule
 from tests.tools.read_content import Content, read_ranges
 from tests.tools.table_rows import check_rows
@@ -59,7 +59,7 @@ GIVEN: dict[str, Callable[[], Any]] = {
 def write(
     given: Any, folder: Path, text_field: str = "text", keep_fields: Sequence[str] = ()
 ) -> str:
-    file = Records(given).write(str(folder), text_field, keep_fields)
+    file = write_records(given, str(folder), text_field, keep_fields)
     return Path(file.path).read_text()
 
 
@@ -133,7 +133,7 @@ def test_kept_and_nested_fields_are_taken_or_refused(tmp_path: Path) -> None:
 def test_the_name_of_the_file_is_a_digest_of_what_it_holds(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     first, again, other = (
-        Records(texts).write(str(tmp_path / folder), "text")
+        write_records(texts, str(tmp_path / folder), "text")
         for texts, folder in ((["x"], ""), (["x"], "a"), (["y"], "a"))
     )
     assert first.name == again.name != other.name
@@ -149,7 +149,7 @@ def test_records_are_read_once_and_written_as_they_come(tmp_path: Path) -> None:
             seen.append(path.stat().st_size if path.exists() else 0)
             yield str(number) * 40_000
 
-    Records(texts()).write(str(tmp_path), "text")
+    write_records(texts(), str(tmp_path), "text")
     assert len(seen) == 64
     assert seen[-1] > path.stat().st_size // 2
 

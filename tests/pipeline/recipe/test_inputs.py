@@ -90,7 +90,9 @@ def test_the_home_folder_is_known(corpus: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_compressed_files_are_read_whole(corpus: Path) -> None:
     (corpus / "c").write_bytes(gzip.compress(b"text"))
-    by_name = {file.name: file.splittable for file in list_inputs([str(corpus)], "/nowhere")}
+    by_name = {
+        file.name: file.content.is_in_ranges for file in list_inputs([str(corpus)], "/nowhere")
+    }
     assert by_name["a.txt"]
     assert by_name["b.gz"]  # it is text, whatever its name says
     assert not by_name["c"]
@@ -251,12 +253,12 @@ def test_of_files_that_take_long_to_look_at_some_are_looked_at(tmp_path: Path) -
     known = [name for name, file in files.items() if file.content.is_known]
     assert known == ["0.bz2", "3.bz2", "6.bz2", "8.bz2", "a.txt"]
     assert {file.content.compression for file in files.values()} == {".bz2", ".gz"}
-    assert not any(file.splittable for file in files.values())
+    assert not any(file.content.is_in_ranges for file in files.values())
 
 
 def test_text_with_carriage_returns_alone_is_read_whole(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\rtwo\r")
     (tmp_path / "b.txt").write_bytes(b"one\r\ntwo\r\n")
     files = list_inputs([str(tmp_path)], "/nowhere")
-    assert [file.splittable for file in files] == [False, True]
+    assert [file.content.is_in_ranges for file in files] == [False, True]
     assert [file.cost for file in files] == [8, 10]

@@ -20,8 +20,7 @@ from corpusmill.tokenization.sources.proof import LINED_TEXTS
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import WordRule, load_words
-from pipeline.recipe.inputs import list_inputs, read_bytes
-from pipeline.recipe.preparation import _read_passages
+from pipeline.recipe.inputs import _read_passages, list_inputs, read_bytes
 from pipeline.recipe.probe import prove_tokenizer, read_probe
 from tests.tools.tokenizer_samples import byte_level, encode_with
 
@@ -61,7 +60,7 @@ def test_a_file_that_changes_is_read_as_it_was_listed_or_named(tmp_path: Path) -
     files = list_inputs([str(corpus)], str(tmp_path))
     reads: list[Callable[[], list[str]]] = [
         lambda: read_probe(files, TEXT).texts,
-        lambda: list(_read_passages(files[0], "text")),
+        lambda: list(_read_passages(files[0], "text", [])),
     ]
     listed = [read() for read in reads]
     with corpus.open("a") as stream:
