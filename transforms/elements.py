@@ -4,7 +4,7 @@ Each is a small named tuple. Documents and examples do not travel: they go throu
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.document_options import CorpusReading
@@ -138,6 +138,8 @@ class WrittenFile(NamedTuple):
     sha256: str
 
 
+_Item = TypeVar("_Item")
+
 # The cost of opening a file, as the number of bytes that could be read in the same time.
 FILE_BYTES = 2**16
 
@@ -199,15 +201,24 @@ def group_ranges(
         sizes: size in bytes of each file.
         task_bytes: largest size of a task that has more than one range.
     """
-    task: list[PlannedRange] = []
-    room = task_bytes
-    for part in ranges:
-        end = sizes[part.file_index] if part.end is None else part.end
-        cost = FILE_BYTES + end - part.start
-        if task and cost > room:
-            yield task
-            task, room = [], task_bytes
-        task.append(part)
+    ends = ((part, sizes[part.file_index] if part.end is None else part.end) for part in ranges)
+    costs = ((part, FILE_BYTES + end - part.start) for part, end in ends)
+    return group_by_cost(costs, task_bytes)
+
+
+def group_by_cost(items: Iterable[tuple[_Item, int]], most: int) -> Iterator[list[_Item]]:
+    """Group neighbors.
+
+    Args:
+        items: each with its cost.
+        most: the cost of a group that has more than one of them.
+    """
+    group, room = list[_Item](), most
+    for item, cost in items:
+        if group and cost > room:
+            yield group
+            group, room = [], most
+        group.append(item)
         room -= cost
-    if task:
-        yield task
+    if group:
+        yield group

@@ -1,6 +1,6 @@
 """A build: prepared, run by an engine, and reported; also one that adds to a data set."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from tempfile import TemporaryDirectory
@@ -28,6 +28,7 @@ from pipeline.recipe.preparation import prepare
 from pipeline.recipe.recipe import Recipe
 from pipeline.runners.engine import Submitted
 from pipeline.runners.launch import Launch, list_places, prepare_launch
+from transforms.elements import group_by_cost
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import locate
 
@@ -271,7 +272,10 @@ class Appended:
         from transforms.corpus.known_texts import Held  # noqa: PLC0415
         from transforms.corpus.plan import write_plan  # noqa: PLC0415
 
-        plan = write_plan(join_path(folder, "held.jsonl"), group_tables(self.manifest))
+        entries = self.manifest.entries
+        tables = (((name,), entries[name].bytes) for name in list_tables(self.manifest))
+        groups = group_by_cost(tables, _MOST_TABLE_BYTES)
+        plan = write_plan(join_path(folder, "held.jsonl"), groups)
         return replace(job, held=Held(self._folder, plan, existing == "refuse"))
 
 
@@ -285,27 +289,3 @@ def why_alone(manifest: Manifest) -> str:
         pattern = manifest.output.options.shard_name
         return f"its shards are named {pattern}, and new ones would take the place of old ones"
     return ""
-
-
-def group_tables(
-    manifest: Manifest, most_bytes: int = _MOST_TABLE_BYTES
-) -> Iterator[list[tuple[str]]]:
-    """Group the tables of all documents that a data set has, or had before they were removed.
-
-    Args:
-        manifest: of the data set, which has provenance.
-        most_bytes: the size of a group, unless it has one table.
-
-    Yields:
-        The names of the tables of a group.
-    """
-    group, room = list[tuple[str]](), most_bytes
-    for name in list_tables(manifest):
-        size = manifest.entries[name].bytes
-        if group and size > room:
-            yield group
-            group, room = [], most_bytes
-        group.append((name,))
-        room -= size
-    if group:
-        yield group
