@@ -303,3 +303,14 @@ class BuildShards(beam.PTransform):
         tags: dict[str, object] = {COUNTS: Count, SKETCHES: Sketch}
         build = beam.ParDo(ShardDoFn(self._options), *paths).with_output_types(WrittenFile, **tags)
         return shards | "BuildShard" >> build.with_outputs(*tags, main=SHARDS)
+
+    def display_data(self) -> dict[str, str | int | float | bool]:
+        """Show what is built; the seed as text, as Beam shows no integer above 2**63."""
+        output = self._options.output
+        return {
+            "objective": self._options.objective.name,
+            "seed": str(self._options.layout.seed),
+            "output_format": output.output_format,
+            "compression": output.compression or "",
+            "padded": output.is_padded,
+        }

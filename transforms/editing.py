@@ -379,3 +379,7 @@ class EditShards(beam.PTransform):
             .with_output_types(WrittenFile, **{COUNTS: Count})
             .with_outputs(COUNTS, main=FILES)
         )
+
+    def display_data(self) -> dict[str, str]:
+        """Show what is edited."""
+        return {"folder": self._edited.folder.url}

@@ -121,6 +121,10 @@ class CheckFiles(beam.PTransform):
             .with_outputs(COUNTS, main=PROBLEMS)
         )
 
+    def display_data(self) -> dict[str, str | int]:
+        """Show what is checked."""
+        return {"folder": self._checking.folder.url, "tasks": self._checking.tasks}
+
 
 def read_totals(path: str, tasks: int) -> Totals:
     """Read what all tasks have found.

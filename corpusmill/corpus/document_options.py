@@ -245,6 +245,10 @@ class OptionsBySource:
         parts = tuple((first, options.without_fields()) for first, options in self.parts)
         return replace(self, parts=parts, keep_fields=())
 
+    def describe(self, name: str) -> str:
+        """Return the values that an option has in any part, as a text."""
+        return ", ".join(dict.fromkeys(options.describe(name) for _, options in self.parts))
+
 
 # How the files of a corpus are read: all in one way, or each source in its own.
 CorpusReading = DocumentOptions | OptionsBySource

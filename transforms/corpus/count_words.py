@@ -323,3 +323,10 @@ class CountWords(beam.PTransform):
         )
         counts = (counted[COUNTS], added[COUNTS]) | "JoinCounts" >> beam.Flatten()
         return {WORDS: added[WORDS], COUNTS: counts}
+
+    def display_data(self) -> dict[str, str | int]:
+        """Show what is counted, and in how many partitions."""
+        return {
+            "model": type(self._counting.options).__name__,
+            "partitions": self._counting.partitions,
+        }

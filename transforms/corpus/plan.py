@@ -102,3 +102,7 @@ class PlanTasks(beam.PTransform):
             | "ListTasks" >> beam.ParDo(_ListTasks(self._place)).with_output_types(Task)
             | "SpreadTasks" >> beam.Reshuffle()
         )
+
+    def display_data(self) -> dict[str, int]:
+        """Show the size of the plan."""
+        return {"tasks": self._plan.tasks, "ranges": self._plan.ranges}

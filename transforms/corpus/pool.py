@@ -259,3 +259,7 @@ class WritePool(beam.PTransform):
             | "GatherCandidates" >> beam.GroupByKey()
             | "WritePool" >> write.with_outputs(COUNTS, main=POOL)
         )
+
+    def display_data(self) -> dict[str, str | int]:
+        """Show the budget, and the seed as text: Beam shows no integer above 2**63."""
+        return {"pool_tokens": self._options.tokens, "seed": str(self._options.seed)}

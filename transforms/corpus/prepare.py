@@ -274,3 +274,14 @@ class PrepareDocuments(beam.PTransform):
             _PrepareTask(self._preparation, keeps_checksums=True)
         ).with_output_types(tuple[int, Segment], **tags)
         return tasks | "PrepareTask" >> prepare.with_outputs(*tags, main=SEGMENTS)
+
+    def display_data(self) -> dict[str, str | int]:
+        """Show how the corpus is read and tokenized."""
+        documents, tokenizing = self._preparation.documents, self._preparation.tokenizing
+        return {
+            "input_format": documents.describe("input_format"),
+            "document_rule": documents.describe("document_rule"),
+            "tokenizer": tokenizing.path,
+            "words": tokenizing.words,
+            "shards": self._preparation.routes.layout.shards,
+        }

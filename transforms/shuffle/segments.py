@@ -285,3 +285,7 @@ class GatherShards(beam.PTransform):
             | "JoinSegments" >> beam.Flatten()
             | "GatherShards" >> beam.GroupByKey()
         )
+
+    def display_data(self) -> dict[str, int]:
+        """Show how the documents are spread."""
+        return {"shards": self._routes.layout.shards, "repeats": self._routes.repeats}
