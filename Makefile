@@ -141,7 +141,7 @@ $(ENV)/job: $(ENV)/python $(PROJECT)
 # A clone has no compiled kernels: those of `make run` are compiled by two processes at once. A wheel
 # brings its own. After a change only the kernels that it concerns are compiled.
 $(ENV)/kernels: $(ENV)/job $(shell find corpusmill -name '*.py')
-	@echo 'Compiling kernels in two processes: this takes half a minute ...'
+	@echo 'Compiling kernels in two processes: half a minute for all ...'
 	@folder=$$(mktemp -d); \
 	  $(VENV)/corpusmill train-tokenizer --input $(SAMPLE) --vocab-size 2000 --output $$folder/tokenizer.json > /dev/null 2>&1 & \
 	  $(VENV)/corpusmill bert --input $(SAMPLE) --tokenizer tests/data/tokenizer.json --output $$folder/bert --max-seq-length 128 --num-shards 2 > /dev/null 2>&1; \

@@ -74,14 +74,7 @@ def native(shipped: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]
     return results
 
 
-def test_shipped_kernels_are_not_compiled_and_give_the_same_numbers(
-    shipped: Path, native: list[str], tmp_path: Path
-) -> None:
-    assert run(_CALL, shipped, tmp_path) == [*native, "0"]
-    assert not list(tmp_path.rglob("*.nbc"))
-
-
-def test_a_shipped_kernel_fits_until_what_it_is_compiled_from_changes(
+def test_shipped_kernels_give_the_same_numbers_until_what_they_are_compiled_from_changes(
     copied: Path, native: list[str], tmp_path: Path
 ) -> None:
     source = copied / "corpusmill" / "arrays" / "randomness.py"
@@ -100,40 +93,33 @@ def test_a_shipped_kernel_is_for_one_python_numba_llvm_system_and_machine(
     index = json.loads((shipped / _FOLDER / "index.json").read_text())
     signature = (int64, int64, int64, int64)
     assert name_kernel(derive_key, signature) in index["kernels"]
-    for place in range(5):
-        other = list(numba_cache._PLATFORM)
-        other[place] = "another"
+    platform = numba_cache._PLATFORM
+    for place in range(len(platform)):
+        other = (*platform[:place], "another", *platform[place + 1 :])
         monkeypatch.setattr(numba_cache, "_PLATFORM", other)
         assert name_kernel(derive_key, signature) not in index["kernels"]
 
 
-def change_index(**changes: object) -> Callable[[Path], object]:
-    def change(packages: Path) -> None:
-        path = packages / _FOLDER / "index.json"
-        index = json.loads(path.read_text())
-        path.write_text(json.dumps(index | changes))
-
-    return change
+def change_index(folder: Path, **changes: object) -> None:
+    path = folder / "index.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def flip_bits(packages: Path) -> None:
-    path = packages / _FOLDER / "kernels.bin"
+def flip_bits(folder: Path) -> None:
+    path = folder / "kernels.bin"
     path.write_bytes(bytes(byte ^ 1 for byte in path.read_bytes()))
 
 
-MISFITS: dict[str, Callable[[Path], object]] = {
-    "a better processor": change_index(features=["sse2", "of-tomorrow"]),
-    "no index": lambda packages: (packages / _FOLDER / "index.json").unlink(),
-    "an index that is no JSON": lambda packages: (packages / _FOLDER / "index.json").write_text(
-        "{"
-    ),
-}
-DAMAGES: dict[str, Callable[[Path], object]] = {
-    "kernels that are missing": change_index(kernels={}),
-    "changed content": flip_bits,
-    "content that is cut": lambda packages: os.truncate(packages / _FOLDER / "kernels.bin", 9),
-    "no content": lambda packages: (packages / _FOLDER / "kernels.bin").unlink(),
-}
+# What becomes of a folder of kernels, and whether it still is one for this machine.
+CHANGES: list[tuple[Callable[[Path], object], bool]] = [
+    (lambda folder: change_index(folder, features=["sse2", "of-tomorrow"]), False),
+    (lambda folder: (folder / "index.json").unlink(), False),
+    (lambda folder: (folder / "index.json").write_text("{"), False),
+    (lambda folder: change_index(folder, kernels={}), True),
+    (flip_bits, True),
+    (lambda folder: os.truncate(folder / "kernels.bin", 9), True),
+    (lambda folder: (folder / "kernels.bin").unlink(), True),
+]
 
 
 @pytest.fixture
@@ -142,32 +128,25 @@ def copied(shipped: Path, tmp_path: Path) -> Path:
     return tmp_path / "packages"
 
 
-@pytest.mark.parametrize("misfit", MISFITS)
-def test_kernels_that_do_not_fit_are_not_there(misfit: str, copied: Path) -> None:
-    MISFITS[misfit](copied)
-    assert find_shipped(copied / _FOLDER) is None
-
-
-def test_whoever_names_a_processor_has_kernels_compiled_for_it(
-    copied: Path, monkeypatch: pytest.MonkeyPatch
+def test_kernels_that_do_not_fit_or_are_damaged_are_not_there(
+    shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    name = next(iter(json.loads((shipped / _FOLDER / "index.json").read_text())["kernels"]))
+    whole = find_shipped(shipped / _FOLDER)
+    assert whole
+    assert whole.find(name)
+    for number, (change, is_fit) in enumerate(CHANGES):
+        folder = shutil.copytree(shipped / _FOLDER, tmp_path / str(number))
+        change(folder)
+        kernels = find_shipped(folder)
+        assert (kernels is not None) == is_fit
+        assert not (kernels and kernels.find(name))
+    # Whoever names a processor has kernels compiled for it.
     monkeypatch.setattr("numba.config.CPU_NAME", "generic")
-    assert find_shipped(copied / _FOLDER) is None
+    find_shipped.cache_clear()
+    assert find_shipped(shipped / _FOLDER) is None
 
 
 def test_damaged_kernels_are_compiled(copied: Path, native: list[str], tmp_path: Path) -> None:
-    flip_bits(copied)
+    flip_bits(copied / _FOLDER)
     assert run(_CALL, copied, tmp_path / "cache") == [*native, "1"]
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_kernels_are_not_there(damage: str, copied: Path) -> None:
-    name = next(iter(json.loads((copied / _FOLDER / "index.json").read_text())["kernels"]))
-    before = find_shipped(copied / _FOLDER)
-    assert before
-    assert before.find(name)
-    find_shipped.cache_clear()
-    DAMAGES[damage](copied)
-    after = find_shipped(copied / _FOLDER)
-    assert after
-    assert after.find(name) is None
