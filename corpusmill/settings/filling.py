@@ -104,12 +104,16 @@ def _refuse_missing(missing: Sequence[Option], shown: Sequence[Option], command:
     return UserError(mentions, f"{are} missing", cure)
 
 
-def _fill(kind: Any, values: Mapping[str, Any]) -> Any:
+def _fill(kind: Any, values: Mapping[str, Any], whole: Any = None) -> Any:
+    """Return options; those without a value are as in an instance of all, if there is one."""
     if is_typeddict(kind):
-        return {name: values[name] for name in get_type_hints(kind) if name in values}
+        given = {name: values[name] for name in get_type_hints(kind) if name in values}
+        return {**(whole or {}), **given}
     given = {field.name: values[field.name] for field in fields(kind) if field.name in values}
+    if whole is not None:
+        return replace(whole, **given)
     for name, group in groups_of(kind).items():
-        given[name] = _fill_group(group, _whole(group, given.get(name)), values)
+        given[name] = _fill(group, values, _whole(group, given.get(name)))
     preset = values.get("preset")
     return (
         kind.from_preset(preset, **given) if preset and hasattr(kind, "presets") else kind(**given)
@@ -119,13 +123,3 @@ def _fill(kind: Any, values: Mapping[str, Any]) -> Any:
 def _whole(kind: Any, value: Any) -> Any:
     """Return the instance of a whole group; None for the value of an option of the same name."""
     return value if isinstance(value, dict if is_typeddict(kind) else kind) else None
-
-
-def _fill_group(kind: Any, whole: Any, values: Mapping[str, Any]) -> Any:
-    if whole is None:
-        return _fill(kind, values)
-    if is_typeddict(kind):
-        return {**whole, **_fill(kind, values)}
-    return replace(
-        whole, **{field.name: values[field.name] for field in fields(kind) if field.name in values}
-    )
