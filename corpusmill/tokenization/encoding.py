@@ -67,13 +67,14 @@ class EncodedDocuments(NamedTuple):
 
 @njit
 def drop_empty(
-    sentence_offsets: np.ndarray, document_offsets: np.ndarray
+    sentence_offsets: np.ndarray, document_offsets: np.ndarray, are_pieces: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Leave out sentences without tokens, and then documents without sentences.
 
     Args:
         sentence_offsets: int64[sentences + 1] into the tokens.
         document_offsets: int64[documents + 1] into the sentences.
+        are_pieces: whether they are pieces of texts, which stay beside others that have tokens.
 
     Returns:
         sentence_offsets: int64[remaining sentences + 1].
@@ -82,7 +83,8 @@ def drop_empty(
 
     Example:
         sentence_offsets [0, 2, 2, 3], document_offsets [0, 1, 2, 3] give [0, 2, 3], [0, 1, 2] and
-        [True, False, True].
+        [True, False, True]; of pieces [0, 2, 2, 2] and [0, 2, 3] give [0, 2, 2], [0, 2] and [True,
+        False].
     """
     sentences = np.empty(len(sentence_offsets), np.int64)
     documents = np.empty(len(document_offsets), np.int64)
@@ -91,39 +93,17 @@ def drop_empty(
     documents[0] = 0
     num_sentences = num_documents = 0
     for document in range(len(document_offsets) - 1):
-        before = num_sentences
-        for sentence in range(document_offsets[document], document_offsets[document + 1]):
-            if sentence_offsets[sentence + 1] > sentence_offsets[sentence]:
+        first, last = document_offsets[document], document_offsets[document + 1]
+        if sentence_offsets[last] == sentence_offsets[first]:
+            continue
+        for sentence in range(first, last):
+            if are_pieces or sentence_offsets[sentence + 1] > sentence_offsets[sentence]:
                 num_sentences += 1
                 sentences[num_sentences] = sentence_offsets[sentence + 1]
-        if num_sentences > before:
-            is_kept[document] = True
-            num_documents += 1
-            documents[num_documents] = num_sentences
+        is_kept[document] = True
+        num_documents += 1
+        documents[num_documents] = num_sentences
     return sentences[: num_sentences + 1], documents[: num_documents + 1], is_kept
-
-
-def drop_empty_texts(
-    piece_offsets: np.ndarray, document_offsets: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Leave out documents without tokens; those with tokens keep all of their pieces.
-
-    Args:
-        piece_offsets: int64[pieces + 1] into the tokens.
-        document_offsets: int64[documents + 1] into the pieces.
-
-    Returns:
-        As `drop_empty`.
-
-    Example:
-        piece_offsets [0, 2, 2, 2], document_offsets [0, 2, 3] give [0, 2, 2], [0, 2] and
-        [True, False].
-    """
-    is_kept = np.diff(piece_offsets[document_offsets]) > 0
-    pieces = np.diff(document_offsets)
-    lengths = np.diff(piece_offsets)[np.repeat(is_kept, pieces)]
-    offsets = (np.concatenate([[0], np.cumsum(counts)]) for counts in (lengths, pieces[is_kept]))
-    return next(offsets), next(offsets), is_kept
 
 
 @njit
@@ -178,7 +158,7 @@ def encode_documents(
     sentences_before, ids = len(text_offsets) - 1, documents.column("document").to_numpy()
     tokenized = text[text_offsets[0] : text_offsets[-1]]
     letter_bytes, control_characters = count_characters(tokenized)
-    cuts_before, drop = CUTS.number, drop_empty_texts if cuts else drop_empty
+    cuts_before = CUTS.number
     if isinstance(cuts, TextMarks):
         texts = documents.column("sentences").flatten().to_pylist()
         token_ids, token_offsets, document_offsets, marks = tokenizer.encode_marked(texts)
@@ -187,8 +167,8 @@ def encode_documents(
         if cuts:
             text_offsets, document_offsets = cuts(ids, text, text_offsets)
         token_ids, token_offsets = tokenizer.encode(text, text_offsets)
-    sentence_offsets, kept_offsets, is_kept = drop(token_offsets, document_offsets)
-    sentences = ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), kept_offsets)
+    sentence_offsets, row_offsets, is_kept = drop_empty(token_offsets, document_offsets, bool(cuts))
+    sentences = ragged.to_arrow(ragged.to_arrow(token_ids, sentence_offsets), row_offsets)
     encoded = ragged.to_batch([ids[is_kept], sentences], tokenized_schema(token_ids.dtype.name))
     encoded = _add_facts(encoded, documents, is_kept, keep_fields) if facts else encoded
     empty_documents = int(np.count_nonzero(~is_kept))

@@ -18,6 +18,7 @@ from corpusmill.tokenization.compiled.units import (
     EncodeSpans,
     completed,
     encode_spans_by,
+    join_texts,
 )
 from corpusmill.tokenization.compiled.word_memo import WordMemo
 from corpusmill.tokenization.growth import LIBRARY, load_tokenizer
@@ -67,9 +68,8 @@ class SentenceTokenizer:
         words: str = "",
     ) -> None:
         # The special tokens' UTF-8, longest first: uint8[bytes] and int64[tokens + 1] into it.
-        names = [name.encode() for name in special_names(orjson.loads(tokenizer_json))]
-        self._special_texts = np.frombuffer(b"".join(names), np.uint8)
-        self._special_offsets = np.cumsum([0, *map(len, names)], dtype=np.int64)
+        names = map(str.encode, special_names(orjson.loads(tokenizer_json)))
+        self._special_texts, self._special_offsets = join_texts(names)
         self._marked_arguments = tokenizer_json, special_tokens_in_text
         if not special_tokens_in_text:
             tokenizer_json = hide_special_tokens(tokenizer_json)

@@ -25,7 +25,6 @@ the last one. In Thai, merges join the last byte of a character with the first t
 which are the same for most characters: merging can begin with these two as one token.
 """
 
-from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -57,6 +56,7 @@ from corpusmill.tokenization.compiled.exactness import find_pattern
 from corpusmill.tokenization.compiled.units import (
     EncodeSpans,
     completed,
+    join_texts,
     may_have_token,
     read_character,
     token_starts,
@@ -306,7 +306,7 @@ def begin_with_characters(merges: Merges, model: Part) -> Merges:
     if (made >= np.minimum(as_left, as_right)).any():
         return merges
     tokens = [*byte_tokens(model, _LONGEST).values()]
-    merged, joined_last = merge_tokens(merges, *join_tokens(tokens))
+    merged, joined_last = merge_tokens(merges, *join_texts(tokens))
     last = np.full((size, 3), -1)  # both parts of each token, and the rank of their merge
     joined = (merged >= 0) & (np.array([*map(len, tokens)]) > 1)
     last[merged[joined]] = joined_last[joined]
@@ -366,14 +366,6 @@ def byte_tokens(model: Part, longest: int) -> dict[str, bytes]:
         for token in model["vocab"]
         if 0 < len(token) <= longest and alphabet.keys() >= set(token)
     }
-
-
-def join_tokens(
-    tokens: Iterable[bytes],
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Return the bytes of tokens, one after the other, and int64[tokens + 1], where each begins."""
-    tokens = [*tokens]
-    return np.frombuffer(b"".join(tokens), np.uint8), np.cumsum([0, *map(len, tokens)])
 
 
 # any_case, most_digits and cased of `PieceRules`.
@@ -454,7 +446,7 @@ def find_whole_tokens(merges: Merges, model: Part) -> WholeTokens:
         model: the BPE model of a tokenizer.json.
     """
     names = byte_tokens(model, LONGEST_TOKEN)
-    text, ends = join_tokens(names.values())
+    text, ends = join_texts(names.values())
     if model.get("ignore_merges"):
         merged = np.array([model["vocab"][name] for name in names], np.int32)
     else:
@@ -476,5 +468,5 @@ def _merges_make_long_tokens(tokenizer_json: Part) -> bool:
         for name, token in byte_tokens(model, LONGEST_PIECE).items()
         if len(token) > LONGEST_TOKEN and name not in added
     }
-    merged, _ = merge_tokens(read_merges(model), *join_tokens(tokens.values()))
+    merged, _ = merge_tokens(read_merges(model), *join_texts(tokens.values()))
     return bool(np.array_equal(merged, [model["vocab"][name] for name in tokens]))

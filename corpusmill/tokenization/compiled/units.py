@@ -188,6 +188,12 @@ def token_starts(tokens: Iterable[Part]) -> npt.NDArray[np.bool_]:
     return np.append(starts, starts.any(axis=0))
 
 
+def join_texts(texts: Iterable[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return the bytes of texts, one after the other, and int64[texts + 1], where each begins."""
+    texts = [*texts]
+    return np.frombuffer(b"".join(texts), np.uint8), np.cumsum([0, *map(len, texts)])
+
+
 UnitRule = Literal["words", "ideographs", "spaced", "joined"]
 
 # Units are read in words of this many bytes, so that text has as many of them after its last byte.

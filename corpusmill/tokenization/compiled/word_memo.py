@@ -94,23 +94,19 @@ def allocate_memo(memory_bytes: int) -> MemoArrays:
 
     It has room for one unit less than a power of two.
     """
-    entries = _count_entries(memory_bytes)
-    return MemoArrays(
-        slots=np.zeros(_SLOTS_PER_ENTRY * entries, np.uint32),
-        entries=_allocate_entries(entries),
-        tails=np.empty(_TAIL_PER_ENTRY * entries, np.uint64),
-        ids=np.empty(_IDS_PER_ENTRY * entries, np.int32),
-        used=np.array([1, 0, 0]),
-    )
-
-
-def _allocate_entries(number: int) -> np.ndarray:
-    """Return entries that each lie within one line of the processor's cache."""
+    number = _count_entries(memory_bytes)
+    # Each entry lies within one line of the processor's cache.
     words = np.empty((number + 1) * _ENTRY_WORDS, np.uint64)
     skipped = -words.ctypes.data % (_ENTRY_WORDS * WORD_BYTES) // WORD_BYTES
     entries = words[skipped:][: number * _ENTRY_WORDS]
     entries[:_ENTRY_WORDS] = 0, 0, 0, _ELSEWHERE << _COUNT
-    return entries
+    return MemoArrays(
+        slots=np.zeros(_SLOTS_PER_ENTRY * number, np.uint32),
+        entries=entries,
+        tails=np.empty(_TAIL_PER_ENTRY * number, np.uint64),
+        ids=np.empty(_IDS_PER_ENTRY * number, np.int32),
+        used=np.array([1, 0, 0]),
+    )
 
 
 def _count_entries(memory_bytes: int) -> int:

@@ -9,6 +9,7 @@ the longest piece first (Devlin et al. 2019). The pieces are in a tree of their 
 walk along a word's bytes finds the longest.
 """
 
+from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from corpusmill.tokenization.compiled.units import (
     allocate_table,
     completed,
     find_slot,
+    join_texts,
     may_have_token,
     read_character,
     token_starts,
@@ -262,18 +264,21 @@ def read_characters(tokenizer: Tokenizer) -> Characters:
             one: it also decomposes them and reorders combining marks, but drops all that it moved.
     """
     # In a single call, as there are many; the character between them is itself above the limit.
-    asked, between = map(chr, range(_CODES)), _SEPARATOR
+    asked, between = list(map(chr, range(_CODES))), _SEPARATOR
     normalized = tokenizer.normalizer.normalize_str(between.join(asked)).split(between)
     parts = {
         character: bytes([len(character.encode()), kind]) + character.encode()
         for character, kind in classify(tokenizer.pre_tokenizer, "".join(normalized)).items()
     }
     encoded = [b"".join(map(parts.__getitem__, text)) for text in normalized]
-    ends = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
-    growth = max(
-        -(-len(text.encode()) // len(chr(code).encode())) for code, text in enumerate(normalized)
-    )
-    return Characters(ends, np.frombuffer(b"".join(encoded), np.uint8), growth)
+    return join_parts(encoded, zip(asked, normalized, strict=True))
+
+
+def join_parts(parts: Iterable[bytes], images: Iterable[tuple[str, str]]) -> Characters:
+    """Return what characters are turned into, from the part of each and some with their images."""
+    growth = max(-(-len(image.encode()) // len(one.encode())) for one, image in images)
+    joined, ends = join_texts(parts)
+    return Characters(ends.astype(np.int32), joined, growth)
 
 
 def classify(pre_tokenizer: PreTokenizer, text: str) -> dict[str, int]:
@@ -295,10 +300,8 @@ def read_pieces(model: Part) -> Pieces:
         for token, number in vocabulary.items()
         if token.startswith(prefix) and token != prefix
     ]
-    encoded = [token.encode() for token, _, _ in tokens]
     edges, token_of_node = plant_tokens(
-        np.frombuffer(b"".join(encoded), np.uint8),
-        np.cumsum([0, *map(len, encoded)]),
+        *join_texts(token.encode() for token, _, _ in tokens),
         np.array([is_inner for _, is_inner, _ in tokens]),
         np.array([number for *_, number in tokens], np.int32),
     )

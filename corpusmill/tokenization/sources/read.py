@@ -3,10 +3,11 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
+from itertools import chain
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import orjson
@@ -15,8 +16,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from corpusmill.errors import UserError, catch_panics, option
 from corpusmill.hub import describe_error, fetch_files
 from corpusmill.tokenization.growth import load_tokenizer
-from corpusmill.tokenization.sources import tiktoken
-from corpusmill.tokenization.sources.sentencepiece import from_sentencepiece
+from corpusmill.tokenization.sources import sentencepiece, tiktoken
 from corpusmill.tokenization.sources.source import (
     Companions,
     ReadBytes,
@@ -54,7 +54,6 @@ def from_vocab_txt(file: SourceFile) -> Source:
         bert_tokenizer,
     )
 
-    file.check_options(VOCAB_TXT, "lowercase", "strip_accents")
     try:
         lines = file.content.decode("utf-8-sig").rstrip("\r\n").split("\n")
     except UnicodeDecodeError as error:
@@ -66,7 +65,10 @@ def from_vocab_txt(file: SourceFile) -> Source:
         file.refuse(cause)
     lowercase, strip_accents = file.options.lowercase, file.options.strip_accents
     if lowercase is None:
-        guess = not any(map(_is_upper_case_word, vocabulary))
+        # [unused0] and <S> are names; lower-cased vocabularies hold upper-case letters alone, too.
+        words = (token.removeprefix("##") for token in vocabulary)
+        long_words = (word for word in words if len(word) > 1 and word[0] not in "[<")
+        guess = not any(map(str.isupper, chain.from_iterable(long_words)))
         lowercase = bool(file.config.get("do_lower_case", guess))
     if strip_accents is None:
         strip_accents = file.config.get("strip_accents")
@@ -76,12 +78,6 @@ def from_vocab_txt(file: SourceFile) -> Source:
     )
     chosen = replace(file.options, lowercase=lowercase, strip_accents=strip_accents)
     return Source(VOCAB_TXT, tokenizer, chosen)
-
-
-def _is_upper_case_word(token: str) -> bool:
-    # [unused0] and <S> are names; lower-cased vocabularies hold single upper-case letters, too.
-    word = token.removeprefix("##")
-    return len(word) > 1 and word[0] not in "[<" and any(character.isupper() for character in word)
 
 
 def from_vocab_json(file: SourceFile, vocabulary: dict[str, int]) -> Source:
@@ -281,15 +277,10 @@ def _read_local(path: str) -> bytes | None:
 
 def _find_main_file(path: str, read_bytes: ReadBytes) -> tuple[str, bytes] | None:
     """The file at a path, or the best one in the folder, with its bytes."""
-    with suppress(IsADirectoryError):
-        content = read_bytes(path)
-        if content is not None:
-            return path, content
-    for name in MAIN_FILES:
-        inner = f"{path.rstrip('/')}/{name}"
-        content = read_bytes(inner)
-        if content is not None:
-            return inner, content
+    for name in (path, *(f"{path.rstrip('/')}/{name}" for name in MAIN_FILES)):
+        with suppress(IsADirectoryError):
+            if (content := read_bytes(name)) is not None:
+                return name, content
     return None
 
 
@@ -303,15 +294,26 @@ def _parse_companion(path: str, content: bytes) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
+# For the prefix of a name, or the suffix of a file's: what it is, the options that mean something
+# for it, and what reads it.
+_READERS: dict[str, tuple[str, tuple[str, ...], Callable[[SourceFile], Source]]] = {
+    tiktoken.PREFIX: (tiktoken.ENCODING, (), tiktoken.from_encoding),
+    ".txt": (VOCAB_TXT, ("lowercase", "strip_accents"), from_vocab_txt),
+    ".tiktoken": (tiktoken.FILE, ("tiktoken_pattern",), tiktoken.from_tiktoken_file),
+    ".model": (sentencepiece.FORM, ("lowercase", "strip_accents"), sentencepiece.from_model),
+}
+
+
 def _convert(file: SourceFile) -> Source:
-    if file.name.startswith(tiktoken.PREFIX):
-        return tiktoken.from_encoding(file)
-    if file.path.endswith(".txt"):
-        return from_vocab_txt(file)
-    if file.path.endswith(".tiktoken") or tiktoken.is_tiktoken(file.content):
-        return tiktoken.from_tiktoken_file(file)
-    if file.path.endswith(".model"):
-        return from_sentencepiece(file)
+    is_named = file.name.startswith(tiktoken.PREFIX)
+    kind = tiktoken.PREFIX if is_named else PurePosixPath(file.path).suffix
+    # A token in base64 and its rank: Llama 3 has them in a tokenizer.model.
+    if kind != ".txt" and re.match(rb"[A-Za-z0-9+/]+=* \d+\r?\n", file.content[:4096]):
+        kind = ".tiktoken"
+    if kind in _READERS:
+        form, applicable, read = _READERS[kind]
+        file.check_options(form, *applicable)
+        return read(file)
     try:
         parsed = json.loads(file.content)
     except (ValueError, RecursionError) as error:

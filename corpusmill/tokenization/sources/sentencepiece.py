@@ -24,7 +24,7 @@ _UNIGRAM, _BPE = 1, 2
 _SPACE = "\u2581"
 
 
-def from_sentencepiece(file: SourceFile) -> Source:
+def from_model(file: SourceFile) -> Source:
     """Convert a SentencePiece model of the unigram or bpe kind.
 
     Its control symbols become special tokens. SentencePiece itself tokenizes them as ordinary text
@@ -35,7 +35,6 @@ def from_sentencepiece(file: SourceFile) -> Source:
     Raises:
         UserError: it is not one, its kind cannot be converted, or a library is missing.
     """
-    file.check_options(FORM, "lowercase", "strip_accents")
     # What the options leave open is as the tokenizer_config.json says; without one, as it is.
     lowercase, strip_accents = file.options.lowercase, file.options.strip_accents
     if lowercase is None:
@@ -97,7 +96,12 @@ def _model(model: Any) -> models.Model:
     pieces, byte_fallback = model.pieces, model.trainer_spec.byte_fallback
     unknown = next(number for number, piece in enumerate(pieces) if piece.type == _UNKNOWN)
     if model.trainer_spec.model_type == _UNIGRAM:
-        return models.Unigram(list(_scores(pieces)), unknown, byte_fallback)
+        # A user-defined piece always wins (Model::EncodeOptimized in unigram_model.cc).
+        best = max((piece.score for piece in pieces if piece.type == _NORMAL), default=0.0)
+        symbols = [piece.piece for piece in pieces if piece.type == _USER_DEFINED]
+        wins = {symbol: len(symbol.encode()) * best - 0.1 for symbol in symbols}
+        scores = [(piece.piece, wins.get(piece.piece, piece.score)) for piece in pieces]
+        return models.Unigram(scores, unknown, byte_fallback)
     ranks = {
         piece.piece: (-piece.score, number)
         for number, piece in enumerate(pieces)
@@ -111,14 +115,6 @@ def _model(model: Any) -> models.Model:
         byte_fallback=byte_fallback,
         ignore_merges=any(piece.type == _USER_DEFINED for piece in pieces),
     )
-
-
-def _scores(pieces: Any) -> Iterator[tuple[str, float]]:
-    # A user-defined piece always wins (Model::EncodeOptimized in unigram_model.cc).
-    best = max((piece.score for piece in pieces if piece.type == _NORMAL), default=0.0)
-    for piece in pieces:
-        wins = len(piece.piece.encode()) * best - 0.1
-        yield piece.piece, wins if piece.type == _USER_DEFINED else piece.score
 
 
 def _normalizers(spec: Any) -> Iterator[normalizers.Normalizer]:

@@ -6,7 +6,6 @@ known tokens is a merge, in the order of the tokens' ranks. tiktoken itself is t
 
 import base64
 import binascii
-import re
 from dataclasses import replace
 from pathlib import PurePosixPath
 from types import ModuleType
@@ -62,7 +61,6 @@ def from_encoding(file: SourceFile) -> Source:
     Raises:
         UserError: the library is not installed, does not know the name, or cannot download it.
     """
-    file.check_options(ENCODING)
     tiktoken = _import_tiktoken(file)
     name = file.name.removeprefix(PREFIX)
     known = tiktoken.list_encoding_names()
@@ -82,11 +80,6 @@ def from_encoding(file: SourceFile) -> Source:
     return _convert(file, ENCODING, encoding, file.options)
 
 
-def is_tiktoken(content: bytes) -> bool:
-    """Whether a file's first line is a token in base64 and its rank."""
-    return re.match(rb"[A-Za-z0-9+/]+=* \d+\r?\n", content[:4096]) is not None
-
-
 def from_tiktoken_file(file: SourceFile) -> Source:
     """Convert a tiktoken file: a token in base64 and its rank, a line each.
 
@@ -99,7 +92,6 @@ def from_tiktoken_file(file: SourceFile) -> Source:
     Raises:
         UserError: it is not one, its pattern is not known, or the tiktoken library is missing.
     """
-    file.check_options(FILE, "tiktoken_pattern")
     tiktoken = _import_tiktoken(file)
     ranks = _read_ranks(file)
     file_name = PurePosixPath(file.name).name

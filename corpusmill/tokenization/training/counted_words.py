@@ -242,12 +242,9 @@ _CODES = 0x110000
 def find_characters(words: CountedWords) -> tuple[list[str], list[str]]:
     """Return the characters with which words begin, and those after the first one in a word."""
     codes, begins = _read_codes(words)
-    is_first, is_inner = np.zeros(_CODES, np.bool_), np.zeros(_CODES, np.bool_)
-    is_first[codes[begins]] = True
-    is_begin = np.zeros(len(codes), np.bool_)
-    is_begin[begins] = True
-    is_inner[codes[~is_begin]] = True
-    return _list_characters(is_first), _list_characters(is_inner)
+    is_inner = np.ones(len(codes), np.bool_)
+    is_inner[begins] = False
+    return _list_characters(codes[begins]), _list_characters(codes[is_inner])
 
 
 def keep_alphabet(words: CountedWords, most: int) -> CountedWords:
@@ -285,5 +282,7 @@ def _read_codes(words: CountedWords) -> tuple[npt.NDArray[np.uint32], npt.NDArra
     return codes, np.cumsum(lengths) - lengths
 
 
-def _list_characters(is_there: npt.NDArray[np.bool_]) -> list[str]:
+def _list_characters(codes: npt.NDArray[np.uint32]) -> list[str]:
+    is_there = np.zeros(_CODES, np.bool_)
+    is_there[codes] = True
     return list(map(chr, np.flatnonzero(is_there).tolist()))

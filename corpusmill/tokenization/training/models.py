@@ -211,8 +211,9 @@ class ByteLevelBpeOptions(TrainingOptions):
 
 
 # What `\s` matches in Python's re, which the seed uses; other engines exclude U+001C to U+001F.
-_WHITE_SPACE = r"[\s\x{1c}-\x{1f}\x{85}]"
-_MARKS = r"""[,.?_!"()']"""
+_WHITE_SPACE = pre_tokenizers.Split(Regex(r"[\s\x{1c}-\x{1f}\x{85}]"), "removed")
+_MARKS = pre_tokenizers.Split(Regex(r"""[,.?_!"()']"""), "isolated")
+_SPLIT = pre_tokenizers.Sequence([_WHITE_SPACE, _MARKS])
 # The seed's decoder keeps the space before "_".
 _SPACE_BEFORE_MARK = r"""\s+(?=[,.?!"()'])"""
 
@@ -249,7 +250,7 @@ class WordLevelOptions(TrainingOptions):
 
     def make_counter(self) -> WordCounter:
         """Return the counter of the model's words."""
-        return UnitCounter(make_normalizer(self.normalizers), _pre_tokenizer())
+        return UnitCounter(make_normalizer(self.normalizers), _SPLIT)
 
     def train(self, words: CountedWords) -> str:
         """Make a tokenizer of whole words.
@@ -273,18 +274,7 @@ class WordLevelOptions(TrainingOptions):
         )
         model = WordLevel(vocabulary, unk_token=self.unk_token)
         normalizer = make_normalizer(self.normalizers)
-        return write_tokenizer_json(
-            model, normalizer, _pre_tokenizer(), decoder, self.special_tokens
-        )
-
-
-def _pre_tokenizer() -> pre_tokenizers.PreTokenizer:
-    return pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(_WHITE_SPACE), "removed"),
-            pre_tokenizers.Split(Regex(_MARKS), "isolated"),
-        ]
-    )
+        return write_tokenizer_json(model, normalizer, _SPLIT, decoder, self.special_tokens)
 
 
 def _choose(counted: CountedWords, options: WordLevelOptions) -> list[str]:

@@ -39,12 +39,8 @@ def write_tokenizer_json(
 ) -> str:
     """Return the tokenizer.json of a tokenizer with these parts."""
     tokenizer = Tokenizer(model)
-    if normalizer:
-        tokenizer.normalizer = normalizer
-    tokenizer.pre_tokenizer = pre_tokenizer
-    tokenizer.decoder = decoder
-    if post_processor:
-        tokenizer.post_processor = post_processor
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, pre_tokenizer
+    tokenizer.decoder, tokenizer.post_processor = decoder, post_processor
     tokenizer.add_special_tokens(list(special_tokens))
     return str(tokenizer.to_str(pretty=True))
 

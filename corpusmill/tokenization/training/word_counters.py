@@ -8,8 +8,9 @@ each distinct unit once.
 
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,8 @@ from corpusmill.tokenization.compiled.wordpiece import (
     BLANK,
     IN_WORD,
     PUNCTUATION,
-    Characters,
     classify,
+    join_parts,
 )
 from corpusmill.tokenization.training import counting_kernels as kernels
 from corpusmill.tokenization.training.counting_kernels import UNKNOWN, Alphabet
@@ -75,22 +76,12 @@ def read_bert_characters(lowercase: bool, codes: int) -> Alphabet:
         if code < codes:
             content = chr(code).encode()
             encoded[code] = bytes([len(content), PUNCTUATION]) + content
-    ends = np.cumsum([0, *map(len, encoded.values())]).astype(np.int32)
-    growth = max(
-        -(-len(text.encode()) // len(character.encode()))
-        for character, text in zip(texts, normalized, strict=True)
-    )
-    characters = Characters(ends, np.frombuffer(b"".join(encoded.values()), np.uint8), growth)
-    return Alphabet(characters, _list_plain(characters))
-
-
-def _list_plain(characters: Characters) -> npt.NDArray[np.uint8]:
     plain = np.full((128, 2), UNKNOWN, np.uint8)
     for code in range(128):
-        part = characters.parts[characters.ends[code] : characters.ends[code + 1]]
-        if len(part) == 3:
-            plain[code] = part[1:]
-    return plain
+        if len(encoded[code]) == 3:
+            plain[code] = tuple(encoded[code][1:])
+    characters = join_parts(encoded.values(), zip(texts, normalized, strict=True))
+    return Alphabet(characters, plain)
 
 
 def _normalize(normalizer: BertNormalizer, characters: list[str]) -> list[str]:
@@ -106,20 +97,16 @@ def _encode(character: str, text: str, classes: dict[str, int]) -> bytes:
     kinds = [classes[one] for one in text]
     category = unicodedata.category(character)
     is_moved = category.startswith("M") and category != "Mn" and unicodedata.combining(character)
-    if category == "Cn" or is_moved or _count_words(kinds) > 1:
+    words = sum(
+        kind == PUNCTUATION or (kind == IN_WORD and before != IN_WORD)
+        for before, kind in pairwise([BLANK, *kinds])
+    )
+    if category == "Cn" or is_moved or words > 1:
         return _UNKNOWN_PART
     return b"".join(
         bytes([len(one.encode()), kind]) + one.encode()
         for one, kind in zip(text, kinds, strict=True)
     )
-
-
-def _count_words(kinds: Iterable[int]) -> int:
-    words, before = 0, BLANK
-    for kind in kinds:
-        words += kind == PUNCTUATION or (kind == IN_WORD and before != IN_WORD)
-        before = kind
-    return words
 
 
 CutWords = Callable[[str], list[str]]

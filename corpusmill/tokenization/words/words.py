@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
 from itertools import accumulate, chain, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -34,9 +34,6 @@ from corpusmill.tokenization.words.jieba_words import (
     is_shown,
     to_text,
 )
-
-if TYPE_CHECKING:
-    import regex
 
 # What a character is: of the script Han; a word by itself, unless a mark follows; such a mark;
 # white space; what tokenizers and rules of words may treat differently, and is rare in Chinese.
@@ -141,46 +138,30 @@ JOINED_TEXT_BYTES = knob("joined_text_bytes", 2**18, test=40)
 """The texts whose words are joined to phrases at once, while the processor's cache holds them."""
 
 
-def find_joins(
-    find_phrases: FindPhrases,
-    words: "regex.Pattern[str]",
-    text: npt.NDArray[np.uint8],
-    offsets: npt.NDArray[np.int64],
-) -> Joins:
-    """Find the words that belong to the phrase of the word before them.
+def find_joins(text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Joins:
+    """Find the words of `cut_unicode` that belong to the phrase of jieba of the word before them.
 
     Args:
-        find_phrases: finds where phrases begin; it never looks across a line break.
-        words: matches the words of `cut_unicode`.
         text: uint8[bytes], valid UTF-8.
         offsets: int64[texts + 1] into text.
     """
     cuts = np.searchsorted(offsets, np.arange(offsets[0], offsets[-1], JOINED_TEXT_BYTES))
     bounds = np.unique([0, *cuts, len(offsets) - 1])
-    parts = [
-        _find_joins(find_phrases, words, text, offsets[first : last + 1])
-        for first, last in pairwise(bounds.tolist())
-    ]
-    flags, no_counts = np.zeros(0, np.bool_), np.zeros(0, np.int64)
-    nothing = Joins(flags, no_counts, flags)
-    return Joins(*map(np.concatenate, zip(nothing, *parts, strict=True)))
-
-
-def _find_joins(
-    find_phrases: FindPhrases,
-    words: "regex.Pattern[str]",
-    text: npt.NDArray[np.uint8],
-    offsets: npt.NDArray[np.int64],
-) -> Joins:
-    codes, sizes, has_controls = _read_codes(text, offsets)
-    begins, kept, has_han = _find_plain_words(codes, _kinds())
-    # The regular expression gets all others, with a break in place of those in between.
-    others = to_text(np.where(begins[kept], np.uint32(_BREAK), codes[kept]))
-    starts = np.array([match.start() for match in words.finditer(others)], np.int64)
-    begins[kept[starts]] = True
-    phrases = find_phrases(codes) if has_han else np.zeros(len(codes), np.bool_)
-    joins, counts = _join_words(codes, _kinds(), begins, phrases, sizes)
-    return Joins(joins, counts, has_controls)
+    flags = np.zeros(0, np.bool_)
+    parts = [Joins(flags, np.zeros(0, np.int64), flags)]
+    for first, last in pairwise(bounds.tolist()):
+        codes, sizes, has_controls = _read_codes(text, offsets[first : last + 1])
+        begins, kept, has_han = _find_plain_words(codes, _kinds())
+        # The regular expression gets all others, with a break in place of those in between.
+        others = to_text(np.where(begins[kept], np.uint32(_BREAK), codes[kept]))
+        words = _compile_words().finditer(others)
+        starts = np.array([match.start() for match in words], np.int64)
+        begins[kept[starts]] = True
+        # No phrase is looked for across a line break.
+        phrases = _choose_cutter()(codes) if has_han else np.zeros(len(codes), np.bool_)
+        joins, counts = _join_words(codes, _kinds(), begins, phrases, sizes)
+        parts.append(Joins(joins, counts, has_controls))
+    return Joins(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 @njit
@@ -461,10 +442,6 @@ def _choose_cutter() -> FindPhrases:
     return choose_cutter(partial(_load_dictionary().cut, hmm=True))
 
 
-def _find_joins_of_jieba(text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Joins:
-    return find_joins(_choose_cutter(), _compile_words(), text, offsets)
-
-
 # Of our own, which are more than functions, it has the names alone.
 WORDS: Plugins[Callable[[str], Spans]] = Plugins(
     "corpusmill.words",
@@ -497,7 +474,7 @@ def load_words(name: str) -> WordRule | None:
         return WordRule(name, "", cut_unicode, is_of_pieces=True)
     if name == "jieba":
         cut, used = load_chinese(), f"rjieba {version('rjieba')}, regex {version('regex')}"
-        return WordRule(name, used, cut, find_joins=_find_joins_of_jieba)
+        return WordRule(name, used, cut, find_joins=find_joins)
     cut, package = WORDS[name], WORDS.package_of(name)
     return WordRule(name, package or "", cut, bool(getattr(cut, "cuts_at_spaces", False)))
 
