@@ -196,16 +196,23 @@ def _is_own(folder: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == _USER and is_private
 
 
-@cache  # once is enough: it is for what earlier releases have left
+@cache  # once is enough: it is for what changes of the library have left
 def _remove_unused() -> None:
-    """Remove kernels that are long unused from all the user's folders, but no other files."""
-    for folder in kernel_folder().parent.glob(f"{FOLDER_NAME}*"):
-        for path in (*sorted(folder.rglob("*"), reverse=True), folder) if _is_own(folder) else ():
-            with suppress(OSError):  # another process may remove it; or it holds another file
-                status = path.lstat()
-                if time.time() - status.st_mtime < _SECONDS_KEPT:
-                    continue
-                if stat.S_ISDIR(status.st_mode):
-                    path.rmdir()
-                elif path.suffix in {".nbi", ".nbc", ".lock"}:
-                    path.unlink()
+    """Remove kernels that are long unused, also those in folders of earlier releases."""
+    current, latest = kernel_folder(), time.time() - _SECONDS_KEPT
+    for folder in current.parent.glob(f"{FOLDER_NAME}*"):
+        with suppress(OSError):  # another process may remove it
+            if _is_own(folder) and (folder == current or folder.lstat().st_mtime < latest):
+                _remove_kernels(folder, latest)
+                if folder != current:
+                    folder.rmdir()
+
+
+def _remove_kernels(folder: Path, latest: float) -> None:
+    """Remove a folder's kernels that were used before a time, but no other files."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        with suppress(OSError):  # another process may remove it; or it holds another file
+            if path.is_dir() and not path.is_symlink():
+                path.rmdir()
+            elif path.suffix in {".nbi", ".nbc", ".lock"} and path.lstat().st_mtime < latest:
+                path.unlink()

@@ -4,6 +4,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -30,26 +31,31 @@ def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_only_kernels_that_are_long_unused_are_removed(caches: Path) -> None:
-    folder = choose_folder()
-    earlier, other = folder.with_name(f"{folder.name}-of-an-earlier-release"), caches / "another"
+    current, other = choose_folder(), caches / "another"
+    unused, used = (current.with_name(f"{current.name}-{name}") for name in ("unused", "used"))
     paths = [
         parent / f"{number}{suffix}"
-        for parent in (folder, earlier, other)
+        for parent in (current, unused, used, other)
         for number in range(2)
         for suffix in (".nbi", ".nbc", ".lock", ".txt")
     ]
     for path in paths:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.touch()
-        if path.stem == "0":
-            os.utime(path, (path.stat().st_mtime - 31 * 86_400,) * 2)
+    old = time.time() - 31 * 86_400
+    for path in (*(path for path in paths if path.stem == "0"), unused):
+        os.utime(path, (old, old))
     _FUNCTIONS["_remove_unused"].__wrapped__()
-    removed = [path for path in paths if not path.exists()]
-    assert removed == [
-        path
-        for path in paths
-        if path.stem == "0" and path.suffix != ".txt" and path.parent != other
+    assert [path for path in paths if not path.exists()] == [
+        parent / f"0{suffix}"
+        for parent in (current, unused)
+        for suffix in (".nbi", ".nbc", ".lock")
     ]
+    for path in unused.iterdir():
+        path.unlink()
+    os.utime(unused, (old, old))
+    _FUNCTIONS["_remove_unused"].__wrapped__()
+    assert {*caches.iterdir()} == {current, used, other}
 
 
 def test_a_folder_of_another_user_is_not_used(
