@@ -33,7 +33,7 @@ from tests.tools.small_datasets import (
 datasets = LazyModule("datasets")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
 
@@ -57,6 +57,7 @@ def front_matter(card: bytes) -> dict[str, Any]:
     return dict(header)
 
 
+@pytest.mark.usefixtures("_offline")
 def test_load_dataset_finds_the_splits_by_the_card(
     dataset: tuple[Path, Manifest], tmp_path: Path
 ) -> None:
@@ -76,6 +77,7 @@ def test_load_dataset_finds_the_splits_by_the_card(
     assert sum(lengths) == manifest.splits["train"].tokens
 
 
+@pytest.mark.usefixtures("_offline")
 def test_load_dataset_takes_shards_without_rows(tmp_path: Path) -> None:
     recipe = Recipe(shards=7, validation_share=0, text=ONE_DOCUMENT)
     manifest = write_dataset(tmp_path / "out", recipe)
@@ -104,6 +106,7 @@ def test_each_format_is_tried() -> None:
 
 
 @pytest.mark.parametrize("output_format", RECIPES)
+@pytest.mark.usefixtures("_offline")
 def test_load_dataset_never_takes_provenance_for_the_data(
     output_format: str, tmp_path: Path
 ) -> None:
@@ -125,6 +128,7 @@ def test_load_dataset_never_takes_provenance_for_the_data(
     assert loaded["train"].column_names == [column.name for column in manifest.columns]
 
 
+@pytest.mark.usefixtures("_offline")
 def test_the_cards_own_instructions_work(
     dataset: tuple[Path, Manifest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +153,7 @@ def assert_exact(card: bytes, manifest: Manifest) -> None:
     ]
 
 
+@pytest.mark.usefixtures("_offline")
 def test_load_dataset_reads_what_is_in_use_beside_files_of_an_older_version(
     sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:

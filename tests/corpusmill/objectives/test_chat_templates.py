@@ -38,8 +38,7 @@ def render(source: str, messages: list[Any], asks: bool = False, **values: Any) 
     return ChatTemplate(source, DATE).render(messages, values, asks).text
 
 
-@pytest.mark.parametrize("source", ENDLESS.values(), ids=ENDLESS)
-def test_a_template_without_an_end_is_stopped_and_the_next_record_is_rendered(source: str) -> None:
+def assert_stopped(source: str) -> None:
     harm = "{% for message in messages %}{{ message.content }}{% endfor %}"
     harm += "{% if messages | length == 2 %}" + source + "{% endif %}"
     settings = renderer_settings(harm)
@@ -50,6 +49,14 @@ def test_a_template_without_an_end_is_stopped_and_the_next_record_is_rendered(so
     assert error.value.reason == "template-refuses"
     process = RenderingProcess(settings) if process.has_ended else process
     assert MESSAGES[0]["content"] in process.render({"messages": MESSAGES}, ())
+
+
+def test_a_text_without_an_end_is_stopped_and_the_next_record_is_rendered() -> None:
+    assert_stopped(ENDLESS["texts"])
+
+
+def test_a_template_without_an_end_is_stopped_and_the_next_record_is_rendered() -> None:
+    assert_stopped(ENDLESS["hashes"])
 
 
 def test_templates_reach_nothing_but_their_values() -> None:
