@@ -164,6 +164,10 @@ class DocumentOptions(CheckedOptions):
         """Return the options with which no field is kept."""
         return replace(self, keep_fields=())
 
+    def describe(self, name: str) -> str:
+        """Return the value of an option as a text; empty for None."""
+        return str(getattr(self, name) or "")
+
     @property
     def keeps_text(self) -> bool:
         """Whether a document is one text as it stands."""
