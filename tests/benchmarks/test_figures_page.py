@@ -102,9 +102,7 @@ def test_a_table_that_seems_slower_is_measured_again(
     assert list(rates) == []
 
 
-def test_colours_are_left_out_where_nobody_wants_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_colours_are_left_out_where_nobody_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
     for no_color, is_red in (("1", False), ("", True)):
         monkeypatch.setenv("NO_COLOR", no_color)
         terminal = type(CONSOLE)(force_terminal=True, color_system="standard")

@@ -54,9 +54,7 @@ def _write_tokenizers(folder: Path, path: Path) -> None:
 
 @pytest.fixture
 def folder(
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
     """An empty folder to work in, and a cache that is not the user's."""
     work = tmp_path / "work"

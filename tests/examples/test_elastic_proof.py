@@ -22,13 +22,7 @@ from examples.elastic_proof import __main__ as program
 from examples.elastic_proof.comparison import Counts, compare_rows, compare_steps, count_samples
 from examples.elastic_proof.model import SmallModel
 from examples.elastic_proof.ranks import Task
-from examples.elastic_proof.reading import (
-    READERS,
-    Division,
-    NumberedRows,
-    open_batches,
-    split_rows,
-)
+from examples.elastic_proof.reading import READERS, Division, NumberedRows, open_batches, split_rows
 from examples.elastic_proof.training import Phase, Run, train
 from tests.tools.small_datasets import SAMPLE, Recipe, write_dataset
 

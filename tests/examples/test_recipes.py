@@ -29,11 +29,7 @@ from tests.tools.traced_batches import run_two_ranks
 
 PAGES = tuple(
     CHECKOUT / "docs" / "how-to" / f"{name}.md"
-    for name in (
-        "read-in-pytorch",
-        "read-with-trainer-and-lightning",
-        "read-in-other-frameworks",
-    )
+    for name in ("read-in-pytorch", "read-with-trainer-and-lightning", "read-in-other-frameworks")
 )
 
 _HEADING = re.compile(r"^## (.*)$", re.MULTILINE)

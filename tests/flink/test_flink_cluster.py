@@ -90,11 +90,7 @@ def test_two_jobs_at_once_leave_each_other_alone(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_whoever_ends_the_command_ends_the_job(
-    number: signal.Signals,
-    cluster: Cluster,
-    job_server: JobServer,
-    corpus: Corpus,
-    tmp_path: Path,
+    number: signal.Signals, cluster: Cluster, job_server: JobServer, corpus: Corpus, tmp_path: Path
 ) -> None:
     cluster.await_slots()
     output, name = tmp_path / "out", f"ended-{number.name}"
@@ -192,11 +188,7 @@ def test_a_job_that_nobody_waits_for_is_not_tried_again_after_a_mistake(
     ],
 )
 def test_what_the_cluster_cannot_run_is_refused_before_submission(
-    flags: tuple[str, ...],
-    parts: tuple[str, ...],
-    cluster: Cluster,
-    corpus: Corpus,
-    tmp_path: Path,
+    flags: tuple[str, ...], parts: tuple[str, ...], cluster: Cluster, corpus: Corpus, tmp_path: Path
 ) -> None:
     cluster.await_slots()
     arguments = [*corpus.flags("bert", tmp_path / "out"), *on_cluster(cluster, *flags)]

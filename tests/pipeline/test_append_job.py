@@ -116,8 +116,7 @@ def test_neither_workers_nor_thresholds_change_a_byte(
 def test_a_data_set_grows_again_and_its_parts_are_what_it_was(
     first: Growing, appended: Growing, halves: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    shutil.copytree(appended.output, tmp_path / "out")
-    growing = Growing(tmp_path / "out", appended.tokenizer)
+    growing = appended.copy_to(tmp_path / "out")
     growing.append(*halves, flags=("--existing", "allow"))
     assert verify(growing.output) == []
     for split in ("train", "validation"):
@@ -198,7 +197,7 @@ def test_an_append_that_finds_what_is_there_adds_nothing_and_tokenizes_nothing(
     assert not [*growing.output.rglob("_temporary*"), *growing.output.rglob("_run.json")]
 
 
-def test_known_documents_are_left_out_and_counted(
+def test_known_documents_are_left_out_and_counted_or_added_once_more(
     growing: Growing, halves: tuple[Path, Path]
 ) -> None:
     documents = growing.manifest().counts["read.documents"]
@@ -211,13 +210,8 @@ def test_known_documents_are_left_out_and_counted(
     outcome = growing.append(halves[1], flags=("--existing", "skip"))
     assert "holds all documents of the input already; nothing is left to add" in outcome.output
     assert growing.files() == files
-
-
-def test_known_documents_are_added_once_more(growing: Growing, halves: tuple[Path, Path]) -> None:
-    before = growing.manifest().counts
-    growing.append(halves[0], flags=("--existing", "allow"))
-    after = growing.manifest().counts
-    assert after["tokenize.tokens"] == 2 * before["tokenize.tokens"]
+    growing.append(*halves, flags=("--existing", "allow"))
+    assert growing.manifest().counts["tokenize.tokens"] == 2 * counts["tokenize.tokens"]
     assert verify(growing.output) == []
 
 
@@ -380,10 +374,7 @@ def assert_as_before(growing: Growing, first: Growing) -> None:
 
 
 def test_what_is_finished_is_not_done_again(
-    growing: Growing,
-    halves: tuple[Path, Path],
-    appended: Growing,
-    monkeypatch: pytest.MonkeyPatch,
+    growing: Growing, halves: tuple[Path, Path], appended: Growing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop_at_commit(growing, halves[1], monkeypatch)
 
@@ -432,13 +423,10 @@ def test_a_stopped_append_is_not_overtaken_by_a_removal(
     growing: Growing, halves: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop_at_commit(growing, halves[1], monkeypatch)
-    removal, stopped = (
-        ("drop", growing.output, "--where", "document % 5 = 0"),
-        growing.output / "v2",
-    )
-    run_here(
-        *removal, refused=("a run was stopped that adds to the data set", "--resume", str(stopped))
-    )
+    removal = ("drop", growing.output, "--where", "document % 5 = 0")
+    stopped = growing.output / "v2"
+    parts = ("a run was stopped that adds to the data set", "--resume", str(stopped))
+    run_here(*removal, refused=parts)
     # As the message says.
     shutil.rmtree(stopped)
     run_here(*removal)

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.shards import open_data_set
 from corpusmill.errors import UserError
-from corpusmill.location import locate
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.loader import Loader, make_batches
 from corpusmill.verification.check_data_set import verify
+from tests.tools.data_files import damage_file
 from tests.tools.growing import Growing, choose
-from tests.tools.jobs import TWO_WORKERS, digests, run_here
+from tests.tools.jobs import WORKERS, run_here
 from tests.tools.knobs import SMALL_SIZES, knobs
 from tests.tools.origins import check_provenance, list_documents, list_origins
 
@@ -34,20 +32,11 @@ def whole(sample: Path, wordpiece: Path, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture
 def copied(whole: Growing, tmp_path: Path) -> Growing:
     """A copy of it, which may be changed."""
-    shutil.copytree(whole.output, tmp_path / "out")
-    return Growing(tmp_path / "out", whole.tokenizer, _SHARE)
+    return whole.copy_to(tmp_path / "out")
 
 
 def drop(output: Path, documents: list[int], *flags: str | Path, **end: Any) -> Any:
     return run_here("drop", output, "--document", *map(str, documents), *flags, **end)
-
-
-def problems(output: Path) -> list[Any]:
-    return verify(output)
-
-
-def manifest_of(output: Path) -> Manifest:
-    return open_data_set(locate(str(output)))[1]
 
 
 @pytest.fixture(scope="module")
@@ -77,19 +66,18 @@ def test_only_shards_with_such_rows_are_written_again(
 
 @pytest.mark.parametrize(
     "flags",
-    [TWO_WORKERS[:-2], ("--temp-location", "TEMPORARY", *SMALL_SIZES)],
+    [WORKERS, ("--temp-location", "TEMPORARY", *SMALL_SIZES)],
     ids=["workers", "temporary folder and thresholds"],
 )
 def test_neither_workers_nor_the_temporary_folder_change_a_byte(
     flags: tuple[str, ...], whole: Growing, copied: Growing, tmp_path: Path
 ) -> None:
-    other, documents = tmp_path / "other", choose(whole.output)
-    shutil.copytree(whole.output, other)
+    other, documents = whole.copy_to(tmp_path / "other"), choose(whole.output)
     given = (flag.replace("TEMPORARY", str(tmp_path / "temp")) for flag in flags)
     with knobs(small="--fan-in" in flags):
-        drop(other, documents, *given)
+        drop(other.output, documents, *given)
     drop(copied.output, documents)
-    assert digests(other) == copied.files()
+    assert other.files() == copied.files()
 
 
 def test_what_was_removed_is_recorded_and_not_added_again(
@@ -111,7 +99,7 @@ def test_what_was_removed_is_recorded_and_not_added_again(
     outcome = copied.append(sample, flags=("--existing", "skip"))
     assert "holds all documents" in outcome.output
     copied.append(sample, flags=("--existing", "refuse"), refused=("holds the text of",))
-    assert problems(copied.output) == []
+    assert verify(copied.output) == []
 
 
 def test_what_has_lost_documents_may_grow_again(
@@ -120,7 +108,7 @@ def test_what_has_lost_documents_may_grow_again(
     growing.append(halves[1])
     drop(growing.output, choose(growing.output))
     growing.append(halves[1], flags=("--existing", "allow"))
-    assert problems(growing.output) == []
+    assert verify(growing.output) == []
     check_provenance(growing.output, *halves, halves[1])
 
 
@@ -181,9 +169,7 @@ def test_mistakes_are_refused_before_any_work(
 
 def test_a_damaged_shard_is_not_rewritten(copied: Growing) -> None:
     for shard in copied.output.glob("v1/train*.parquet"):
-        content = bytearray(shard.read_bytes())
-        content[len(content) // 2] ^= 1
-        shard.write_bytes(content)
+        damage_file(shard, "flipped")
     files = copied.files()
     drop(copied.output, choose(copied.output), refused=("do not match dataset.json",))
     assert copied.files() == files
@@ -204,23 +190,21 @@ def doubled(articles: Path, wordpiece: Path, tmp_path_factory: pytest.TempPathFa
 def test_copies_of_a_document_are_named_and_removed_if_asked_for(
     doubled: Growing, tmp_path: Path
 ) -> None:
-    output = tmp_path / "out"
-    shutil.copytree(doubled.output, output)
-    first, *_ = list_documents(output)
+    copied, named = (doubled.copy_to(tmp_path / name) for name in ("out", "named"))
+    first, *_ = list_documents(copied.output)
     [copy] = [
         one.document
-        for one in list_documents(output)
+        for one in list_documents(copied.output)
         if one.digest == first.digest and one.document != first.document
     ]
-    shutil.copytree(output, tmp_path / "named")
-    printed = drop(tmp_path / "named", [first.document]).output
+    printed = drop(named.output, [first.document]).output
     assert f"1 other document has the same digest, and stays: {copy}; --copies" in printed
-    assert manifest_of(tmp_path / "named").removals[-1].documents == 1
-    drop(output, [first.document], "--copies")
-    assert manifest_of(output).removals[-1].documents == 2
-    left = [one.document for one in list_documents(output)]
+    assert named.manifest().removals[-1].documents == 1
+    drop(copied.output, [first.document], "--copies")
+    assert copied.manifest().removals[-1].documents == 2
+    left = [one.document for one in list_documents(copied.output)]
     assert {first.document, copy}.isdisjoint(left)
-    assert problems(output) == []
+    assert verify(copied.output) == []
 
 
 def test_what_readers_have_unpacked_of_replaced_shards_is_removed(
@@ -236,7 +220,7 @@ def test_what_readers_have_unpacked_of_replaced_shards_is_removed(
     unpacked = {path.name for path in cache.iterdir() if path.is_dir()}
     before = {shard.sha256 for split in copied.manifest().splits.values() for shard in split.shards}
     printed = drop(copied.output, choose(copied.output)[:1]).output
-    splits = manifest_of(copied.output).splits.values()
+    splits = copied.manifest().splits.values()
     replaced = before - {shard.sha256 for split in splits for shard in split.shards}
     left = {path.name for path in cache.iterdir() if path.is_dir()}
     assert left < unpacked

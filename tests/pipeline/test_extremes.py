@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.scale import extreme_corpora as corpora
 from pipeline.runners.prism import find_program
-from tests.tools.jobs import assert_same_bytes, build, digests, read_manifest_json
+from tests.tools.jobs import WORKERS, assert_same_bytes, build, digests, read_manifest_json
 from transforms.task_sizes import TaskSizes
 
 SHARDS = ("--num-shards", "400")
@@ -17,7 +17,6 @@ LOOPBACK = "--environment_type=LOOPBACK"
 ONE = ("--duplicates", "1")
 
 
-WORKERS = ("--workers", "2", "--min-bytes-per-worker", "0")
 RANGES = ("--range-bytes", "9999")
 
 

@@ -11,7 +11,14 @@ import psutil
 import pytest
 
 from corpusmill.console.process import FAILURE, INTERRUPTED
-from tests.tools.jobs import RunningJob, assert_nothing_final, assert_refused, build, build_apart
+from tests.tools.jobs import (
+    WORKERS,
+    RunningJob,
+    assert_nothing_final,
+    assert_refused,
+    build,
+    build_apart,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -42,10 +49,6 @@ def test_a_full_disk_is_named_and_nothing_is_left(
     assert_nothing_final(tiny_disk / "out")
 
 
-# Two worker processes.
-WORKERS = ("--workers", "2", "--min-bytes-per-worker", "0")
-
-
 def assert_ended(workers: list[psutil.Process]) -> None:
     _, alive = psutil.wait_procs(workers, timeout=10)
     assert not alive
@@ -55,66 +58,54 @@ def assert_ended(workers: list[psutil.Process]) -> None:
 MOMENTS = ["tokenizer.json", "done-task-*", "train-*"]
 
 
+def workers_at(job: RunningJob, moment: str) -> list[psutil.Process]:
+    if moment != MOMENTS[0]:
+        return job.wait_for(moment)
+    while not (workers := psutil.Process(job.process.pid).children(recursive=True)):
+        time.sleep(0.005)
+    return workers
+
+
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_worker_that_is_killed_ends_the_job_at_once(
     moment: str, long_text: Path, tokenizer_path: Path, output: Path
 ) -> None:
     job = RunningJob(long_text, tokenizer_path, output, *WORKERS)
-    if moment == "tokenizer.json":
-        while not psutil.Process(job.process.pid).children(recursive=True):
-            time.sleep(0.02)
-        workers = psutil.Process(job.process.pid).children(recursive=True)
-    else:
-        workers = job.wait_for(moment)
-        assert len(workers) == 2
+    workers = workers_at(job, moment)
+    assert moment == MOMENTS[0] or len(workers) == 2
     workers[-1].kill()
     outcome = job.end(within_seconds=20)
     parts = ("a worker process died", "No file of the data set was published", "--workers")
     assert_refused(outcome, *parts, status=FAILURE)
     assert_nothing_final(output)
-    assert ("--resume" in outcome.errors) == output.exists() == (moment != "tokenizer.json")
+    assert ("--resume" in outcome.errors) == output.exists() == (moment != MOMENTS[0])
     assert_ended(workers)
 
 
 @pytest.mark.parametrize(
     ("moment", "sent"),
-    [("done-task-*", signal.SIGTERM), ("train-*", signal.SIGINT)],
+    [*zip(MOMENTS, (signal.SIGINT, signal.SIGTERM, signal.SIGINT), strict=True)],
 )
 def test_an_interrupted_job_ends_at_once_and_says_how_to_go_on(
     moment: str, sent: signal.Signals, long_text: Path, tokenizer_path: Path, output: Path
 ) -> None:
     job = RunningJob(long_text, tokenizer_path, output, *WORKERS)
-    workers = job.wait_for(moment)
-    if sent is signal.SIGINT:  # a terminal sends it to all processes
+    workers = workers_at(job, moment)
+    if sent is signal.SIGINT:  # a terminal sends it to all processes, however often
         for worker in workers:
             worker.send_signal(sent)
+        job.process.send_signal(sent)
     job.process.send_signal(sent)
     outcome = job.end(within_seconds=20)
     assert outcome.status == INTERRUPTED
     [message] = outcome.errors.splitlines()
-    assert message.startswith("interrupted: no file of the data set was published. Finished so far")
-    assert "with --resume continues from there, with --replace it starts over" in message
-    assert f"to give up, remove {output}" in message
-    assert_nothing_final(output)
-    assert_ended(workers)
-
-
-def test_ctrl_c_while_workers_start_is_one_line_however_often_it_comes(
-    long_text: Path, tokenizer_path: Path, output: Path
-) -> None:
-    job = RunningJob(long_text, tokenizer_path, output, *WORKERS)
-    while not (workers := psutil.Process(job.process.pid).children(recursive=True)):
-        time.sleep(0.005)
-    for worker in workers:
-        worker.send_signal(signal.SIGINT)
-    for _ in range(2):
-        job.process.send_signal(signal.SIGINT)
-    outcome = job.end(within_seconds=20)
-    assert outcome.status == INTERRUPTED
-    [message] = outcome.errors.splitlines()
     assert message.startswith("interrupted: ")
-    assert_ended(workers)
+    if moment != MOMENTS[0]:
+        assert "no file of the data set was published. Finished so far" in message
+        assert "with --resume continues from there, with --replace it starts over" in message
+        assert f"to give up, remove {output}" in message
     assert_nothing_final(output)
+    assert_ended(workers)
 
 
 def test_workers_die_with_the_job(long_text: Path, tokenizer_path: Path, output: Path) -> None:

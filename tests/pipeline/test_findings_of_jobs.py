@@ -300,9 +300,7 @@ CASES = {
         _write_shelf, {"sentences per document", "random second segment"}
     ),
     "long lines in short rows": Case(
-        _ONCE,
-        {"long sentences", "coverage", "empty second segments"},
-        ("--max-seq-length", "64"),
+        _ONCE, {"long sentences", "coverage", "empty second segments"}, ("--max-seq-length", "64")
     ),
     "real sentences in shorter rows": Case(
         _ONCE, {"long sentences"}, ("--max-seq-length", "32", *ENGLISH)

@@ -173,10 +173,8 @@ def test_a_tokenizer_is_trained_on_records_as_on_their_text(
 def test_what_cannot_be_read_is_refused_before_any_work(
     records: Records, sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:
-    parquet, lines = (
-        write_container("Parquet", records, tmp_path),
-        write_json_lines(records, tmp_path),
-    )
+    parquet = write_container("Parquet", records, tmp_path)
+    lines = write_json_lines(records, tmp_path)
     packed = tmp_path / "corpus.parquet.gz"
     packed.write_bytes(gzip.compress(parquet.read_bytes()))
     text = tmp_path / "text.parquet"

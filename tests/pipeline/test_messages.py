@@ -116,10 +116,7 @@ def test_a_working_directory_that_is_gone_is_named(tmp_path: Path) -> None:
         (["--output", "//"], ["--output //: it is the folder that holds everything"]),
         (["--log-seconds", "inf"], ["--log-seconds inf"]),
         (["--pool-tokens", "9" * 23], ["--pool-tokens 999"]),
-        (
-            ["--", "--direct_num_workers=x"],
-            ["-- --direct_num_workers=x: ", "invalid int"],
-        ),
+        (["--", "--direct_num_workers=x"], ["-- --direct_num_workers=x: ", "invalid int"]),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused(

@@ -22,7 +22,7 @@ import transforms.commit.commit
 import transforms.shuffle.trees
 from pipeline.folders.standing import UnfinishedRun
 from pipeline.recipe.inputs import list_inputs
-from tests.tools.jobs import Outcome, build_apart, command_of, run_here, shards_of
+from tests.tools.jobs import WORKERS, Outcome, build_apart, command_of, run_here, shards_of
 from tests.tools.knobs import knobs
 from tests.tools.object_stores import Bucket, Request
 from tests.tools.table_rows import for_rows
@@ -140,7 +140,7 @@ def test_many_tasks_remove_what_one_task_would(
 @pytest.mark.parametrize("bucket", ["s3"], indirect=True)
 def test_worker_processes_reach_the_bucket(filled: Bucket, reference: dict[str, object]) -> None:
     files = ([f"{filled.url}/in/*.tokens"], f"{filled.url}/tokenizer.json", f"{filled.url}/out")
-    workers = ("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "20000")
+    workers = (*WORKERS, "--range-bytes", "20000")
     done = build_apart(*files, *workers, "--", *filled.beam_arguments)
     assert done.status == 0, done
     # The counts of ranges and batches are of the run; all examples are the same.

@@ -19,7 +19,7 @@ from corpusmill.dataset.manifest_json import to_json
 from corpusmill.dataset.shards import read_shard
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.location import locate
-from tests.tools.data_files import find_file, find_files, manifest_of
+from tests.tools.data_files import damage_file, find_file, find_files, manifest_of
 from tests.tools.jobs import run_here
 from tests.tools.small_datasets import write_entries
 from tests.tools.table_rows import for_rows
@@ -85,16 +85,10 @@ def test_every_format_holds_the_same_rows(
     run_here("verify", output)
     run_here("inspect", output, "--examples", "1")
     copy = shutil.copytree(output, tmp_path / "-".join(flags))
-    flip_a_bit(find_files(copy, "train-*")[1])
+    damage_file(find_files(copy, "train-*")[1], "flipped")
     damaged = run_here("verify", copy, status=1)
     assert "train-00001-of-00003" in damaged.output
     assert "sha256 differs" in damaged.output
-
-
-def flip_a_bit(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 4
-    path.write_bytes(content)
 
 
 def test_verify_reads_the_rows_where_every_digest_fits(build_here: Build, tmp_path: Path) -> None:

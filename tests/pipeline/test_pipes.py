@@ -51,10 +51,7 @@ def test_a_pipe_in_the_output_folder_is_refused_before_any_work(
     pipe.unlink()
 
 
-@for_rows(
-    "flags",
-    [("--output",), ("--output", "--resume"), ("--temp-location",), ("--log-file",)],
-)
+@for_rows("flags", [("--output",), ("--output", "--resume"), ("--temp-location",), ("--log-file",)])
 def test_a_pipe_in_place_of_a_folder_or_a_log_is_refused(
     flags: tuple[str, ...], sample: Path, tokenizer_path: Path, tmp_path: Path
 ) -> None:

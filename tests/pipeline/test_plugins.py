@@ -18,7 +18,7 @@ from pipeline.runners.prism import find_program
 from tests.conftest import CHECKOUT
 from tests.docs.pages import read_blocks, split_commands
 from tests.tools.forked_commands import ForkedCommand
-from tests.tools.jobs import SMALL_RANGES, TWO_WORKERS, Outcome, digests, wait_for
+from tests.tools.jobs import SMALL_RANGES, WORKERS, Outcome, digests, wait_for
 from tests.tools.packages import environment, install
 
 _FLAGS = ("--max-seq-length", "48", "--num-shards", "2", "--seed", "1", *SMALL_RANGES)
@@ -45,9 +45,7 @@ def subtitles(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(
-    environment: Mapping[str, str],
-    *arguments: str | Path,
-    module: str = "pipeline",
+    environment: Mapping[str, str], *arguments: str | Path, module: str = "pipeline"
 ) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],
@@ -73,11 +71,7 @@ def run_forked(environment: Mapping[str, str], *arguments: str | Path) -> Outcom
 
 
 def build(
-    environment: Mapping[str, str],
-    subtitles: Path,
-    tokenizer_path: Path,
-    output: Path,
-    *flags: str,
+    environment: Mapping[str, str], subtitles: Path, tokenizer_path: Path, output: Path, *flags: str
 ) -> None:
     done = run(
         environment, "prefix-lm", "--input", subtitles, "--tokenizer", tokenizer_path, "--output",
@@ -95,7 +89,7 @@ def data_set(
 ) -> Path:
     """What two workers make."""
     output = tmp_path_factory.mktemp("data") / "out"
-    build(found, subtitles, tokenizer_path, output, *TWO_WORKERS[:4])
+    build(found, subtitles, tokenizer_path, output, *WORKERS)
     return output
 
 

@@ -17,7 +17,7 @@ import transforms.corpus.prepare
 from corpusmill import location
 from corpusmill.console.process import FAILURE, INTERRUPTED
 from tests.tools.data_files import damage_file, digests_by_version
-from tests.tools.jobs import Outcome, build
+from tests.tools.jobs import WORKERS, Outcome, build
 
 RANGES = ("--range-bytes", "7777", "--validation-share", "0.2")
 
@@ -153,18 +153,9 @@ def test_a_run_stopped_at_any_moment_goes_on(
     assert digests_by_version(stopped.output) == plain
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ("--range-bytes", "3000"),
-        ("--workers", "2", "--min-bytes-per-worker", "0"),
-    ],
-)
+@pytest.mark.parametrize("flags", [("--range-bytes", "3000"), WORKERS])
 def test_a_run_goes_on_in_another_way(
-    flags: tuple[str, ...],
-    stopped: Stopped,
-    plain: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
+    flags: tuple[str, ...], stopped: Stopped, plain: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped.stop_at_commit(monkeypatch)
     for done in [*stopped.temporary.glob("done-task-1*"), *stopped.temporary.glob("done-shard-2*")]:

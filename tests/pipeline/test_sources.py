@@ -146,16 +146,8 @@ def test_sources_are_read_by_themselves_and_mixed(data_set: Path) -> None:
 
 def test_megatron_gets_a_blend(corpus: Path, wordpiece: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    build(
-        corpus,
-        wordpiece,
-        folder,
-        "--mode",
-        "stream",
-        "--output-format",
-        "megatron",
-        objective="gpt",
-    )
+    flags = ("--mode", "stream", "--output-format", "megatron")
+    build(corpus, wordpiece, folder, *flags, objective="gpt")
     shards = manifest_of(folder).splits["train"].shards
     expected = [f"{shard.tokens} {shard.file.removesuffix('.bin')}" for shard in shards]
     assert (folder / "blend.txt").read_text().splitlines() == expected

@@ -44,8 +44,7 @@ def start_and_stop(
 
 
 @pytest.mark.parametrize(
-    ("flags", "filled"),
-    [(("--seed", "2", "--num-shards", "5"), False), (("--replace",), True)],
+    ("flags", "filled"), [(("--seed", "2", "--num-shards", "5"), False), (("--replace",), True)]
 )
 def test_of_two_runs_at_once_one_wins_whole(
     flags: tuple[str, ...], filled: bool, sample: Path, tokenizer_path: Path, output: Path

@@ -82,11 +82,7 @@ def split_corpus(corpus: Corpus, seed: int, validation_share: float) -> list[Cor
 
 
 def build_pass(
-    objective: Objective,
-    corpus: Corpus,
-    number: int = 0,
-    seed: int = 1,
-    pool: Pool | None = None,
+    objective: Objective, corpus: Corpus, number: int = 0, seed: int = 1, pool: Pool | None = None
 ) -> pa.RecordBatch:
     """Build one pass over a corpus of the train split, which is its own pool by default."""
     splits = np.zeros(len(corpus), np.uint8)

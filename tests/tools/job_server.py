@@ -11,11 +11,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import grpc
-from apache_beam.portability.api import (
-    beam_job_api_pb2,
-    beam_job_api_pb2_grpc,
-    beam_runner_api_pb2,
-)
+from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc, beam_runner_api_pb2
 from apache_beam.utils.thread_pool_executor import UnboundedThreadPoolExecutor
 
 State = beam_job_api_pb2.JobState

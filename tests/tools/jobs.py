@@ -30,7 +30,8 @@ BYTE_LEVEL = (
     "--model", "bpe", "--special-tokens", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]",
 )  # fmt: skip
 SMALL_RANGES = ("--range-bytes", "999")
-TWO_WORKERS = ("--workers", "2", "--min-bytes-per-worker", "0", *SMALL_RANGES)
+WORKERS = ("--workers", "2", "--min-bytes-per-worker", "0")
+TWO_WORKERS = (*WORKERS, *SMALL_RANGES)
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,7 @@ _PICKLED = (
 )
 # Composites, such as ours, of which Beam knows only the parts; its own composites have names.
 _PLAIN = {"", python_urns.GENERIC_COMPOSITE_TRANSFORM}
-_GROUPS = {
-    common_urns.primitives.GROUP_BY_KEY.urn,
-    common_urns.composites.COMBINE_PER_KEY.urn,
-}
+_GROUPS = {common_urns.primitives.GROUP_BY_KEY.urn, common_urns.composites.COMBINE_PER_KEY.urn}
 
 
 @dataclass(frozen=True)
@@ -138,9 +135,7 @@ class _Checks:
             yield ProtoFault(name, what)
 
     def _check_side_inputs(
-        self,
-        transform: beam_runner_api_pb2.PTransform,
-        payload: beam_runner_api_pb2.ParDoPayload,
+        self, transform: beam_runner_api_pb2.PTransform, payload: beam_runner_api_pb2.ParDoPayload
     ) -> Iterator[ProtoFault]:
         """Check side inputs: only a stage that runs once may read more than paths."""
         if not payload.side_inputs or self._runs_once(transform, payload):
@@ -153,9 +148,7 @@ class _Checks:
                 yield ProtoFault(transform.unique_name, what)
 
     def _runs_once(
-        self,
-        transform: beam_runner_api_pb2.PTransform,
-        payload: beam_runner_api_pb2.ParDoPayload,
+        self, transform: beam_runner_api_pb2.PTransform, payload: beam_runner_api_pb2.ParDoPayload
     ) -> bool:
         main = {name for tag, name in transform.inputs.items() if tag not in payload.side_inputs}
         impulses = {

@@ -117,11 +117,7 @@ def expect_next_tokens(row: dict[str, Any], width: int) -> tuple[tuple[int, ...]
         labels += [*ids[begin + 1 : end], -100][: end - begin]
         positions += range(end - begin)
     padding = width - len(ids)
-    return (
-        (*ids, *[0] * padding),
-        (*labels, *[-100] * padding),
-        (*positions, *range(padding)),
-    )
+    return ((*ids, *[0] * padding), (*labels, *[-100] * padding), (*positions, *range(padding)))
 
 
 def as_rows(array: Any, width: int) -> list[tuple[int, ...]]:

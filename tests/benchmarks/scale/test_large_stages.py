@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks.scale.stage_sizes import StageSize
-from benchmarks.scale.stages import (
-    MOST_MEMORY_BYTES,
-    MOST_REFERENCES,
-    MOST_SECONDS,
-    measure_stages,
-)
+from benchmarks.scale.stages import MOST_MEMORY_BYTES, MOST_REFERENCES, MOST_SECONDS, measure_stages
 from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.objectives.bert import BertOptions
 from pipeline.commands.builds import make_command

@@ -110,9 +110,7 @@ def test_kinds_of_words_are_those_of_wikitext_2(tokens: list[str]) -> None:
     assert sum(map(len, tokens)) / len(tokens) == pytest.approx(4.22, rel=0.05)
 
 
-def test_wordpiece_splits_words_as_in_wikitext_2(
-    corpus: Path,
-) -> None:
+def test_wordpiece_splits_words_as_in_wikitext_2(corpus: Path) -> None:
     """In the first 1.5 MB, with 10,000 tokens: more take seconds."""
     text = corpus.read_bytes()[:1_500_000].decode(errors="ignore")
     tokenizer = BertWordPieceTokenizer()

@@ -14,6 +14,7 @@ from corpusmill.dataset.manifest_entries import base_name
 from tests.tools.jobs import (
     PAIRS,
     SPREAD,
+    WORKERS,
     Outcome,
     build,
     last_wins,
@@ -182,7 +183,7 @@ def test_rejects_are_told_by_reason_and_place(numbers_of: Numbers) -> None:
     ("flags", "sample_tokens"),
     [
         (("--range-bytes", "999"), "4000000"),
-        (("--workers", "2", "--min-bytes-per-worker", "0", "--range-bytes", "7777"), "6000"),
+        ((*WORKERS, "--range-bytes", "7777"), "6000"),
     ],
 )
 def test_the_numbers_are_the_same_however_the_job_is_run(

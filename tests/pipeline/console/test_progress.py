@@ -11,7 +11,7 @@ from pipeline.job_options import RunOptions
 from pipeline.runners.engine import Run
 from pipeline.runners.local.engine import LocalEngine
 from tests.tools.forked_commands import show_on_terminal
-from tests.tools.jobs import SPREAD
+from tests.tools.jobs import SPREAD, WORKERS
 from transforms.tally import show
 
 WORK = Work(bytes=1000, repeats=5)
@@ -34,8 +34,7 @@ def test_the_share_done_goes_from_nothing_to_all() -> None:
         (0, 0, 0), (500, 4, 0), (1000, 8, 0), (1000, 8, 20), (1000, 8, 40), (1200, 8, 40),
     ]:  # fmt: skip
         counters.update(
-            "bundle",
-            {"read.bytes": read, "tokenize.documents": documents, "build.passes": passes},
+            "bundle", {"read.bytes": read, "tokenize.documents": documents, "build.passes": passes}
         )
         shares.append(WORK.done(counters))
     assert shares[0] == 0
@@ -55,7 +54,7 @@ def test_a_terminal_shows_bytes_examples_rate_and_time_left(
     # Beam asks for counters twice a second: a job must take some for any to be shown.
     text = tmp_path / "text"
     text.write_bytes(sample.read_bytes() * 60)
-    arguments = ("--workers", "2", "--min-bytes-per-worker", "0", "--tokenizer", tokenizer_path)
+    arguments = (*WORKERS, "--tokenizer", tokenizer_path)
     shown = show_on_terminal(*JOB, *arguments, "--input", text, "--output", tmp_path / "out")
     line = r"\d+ %.*read \d\.\d of 3\.1 MB.*[1-9][\d,]* examples.*[1-9][\d,]* a second.*left"
     assert re.search(line, shown)

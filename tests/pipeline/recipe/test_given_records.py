@@ -159,10 +159,7 @@ NO_INPUT = [
     ({"text": ["a"]}, "--input: it is of type dict, with text"),
     (b"text", "--input: it is of type bytes"),
     (7, "--input: it is of type int"),
-    (
-        lambda: datasets.DatasetDict(train=datasets.Dataset.from_dict({"text": ["a"]})),
-        "with train",
-    ),
+    (lambda: datasets.DatasetDict(train=datasets.Dataset.from_dict({"text": ["a"]})), "with train"),
     (pd.DataFrame({"body": ["a"]}), "--text-field text: .* its fields are body"),
     (pl.DataFrame({"body": ["a"]}), "--text-field text: .* its fields are body"),
     (pa.table({"body": ["a"]}), "--text-field text: .* its fields are body"),

@@ -223,9 +223,7 @@ def split_by(pattern: str) -> TokenizerFile:
     return read_tokenizer("t.json", lambda path: content if path == "t.json" else None)
 
 
-def test_a_regular_expression_that_does_not_end_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_regular_expression_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.recipe.probe._SECONDS", 2)
     endless = split_by(r"(?:a|a){18}[^\w]")
     with pytest.raises(UserError, match="did not tokenize 1 texts of the corpus in 2 seconds"):

@@ -232,9 +232,7 @@ def test_an_object_that_is_written_once_is_never_replaced(bucket: Bucket) -> Non
 
 
 @pytest.mark.parametrize("bucket", ["s3"], indirect=True)
-def test_a_store_that_knows_no_conditions_is_written_all_the_same(
-    bucket: Bucket,
-) -> None:
+def test_a_store_that_knows_no_conditions_is_written_all_the_same(bucket: Bucket) -> None:
     numbers = count()
     bucket.proxy.fault = lambda request: (
         "400 NotImplemented" if request.method == "PUT" and not next(numbers) % 2 else None
