@@ -58,12 +58,12 @@ def _text(begin: str, middle: str, end: str) -> str:
     return "".join(f"{begin}{turn['role']}{middle}{turn['content']}{end}" for turn in turns)
 
 
+_OF_CHATML = (_text("<|im_start|>", "\n", "<|im_end|>\n"), _plain("<|im_end|>"))
 FAMILIES = {
     "chatml": Family(
         _headed("<|im_start|>", r"\n", "<|im_end|>", r"\n"),
         ("", "<|im_end|>", "<|im_start|>"),
-        _text("<|im_start|>", "\n", "<|im_end|>\n"),
-        _plain("<|im_end|>"),
+        *_OF_CHATML,
     ),
     "qwen-with-marks": Family(
         "{%- if messages[0].role != 'system' %}\n"
@@ -77,8 +77,7 @@ FAMILIES = {
         "{%- endfor %}\n"
         "{%- if add_generation_prompt %}\n{{- '<|im_start|>assistant\\n' }}\n{%- endif %}",
         ("", "<|im_end|>", "<|im_start|>"),
-        _text("<|im_start|>", "\n", "<|im_end|>\n"),
-        _plain("<|im_end|>"),
+        *_OF_CHATML,
     ),
     "smollm": Family(
         "{% for message in messages %}{% if loop.first and message['role'] != 'system' %}"
@@ -86,8 +85,7 @@ FAMILIES = {
         "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
         "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
         ("<|im_start|>", "<|im_end|>"),
-        _text("<|im_start|>", "\n", "<|im_end|>\n"),
-        _plain("<|im_end|>"),
+        *_OF_CHATML,
     ),
     "internlm": Family(
         "{{ bos_token }}" + _headed("<|im_start|>", r"\n", "<|im_end|>", r"\n"),
@@ -103,8 +101,7 @@ FAMILIES = {
         "{% elif message['role'] == 'assistant' %}"
         "{{ message['content'] ~ '<|im_end|>' ~ '\n' }}{% endif %}{% endfor %}",
         ("<|startoftext|>", "<|im_end|>", "<|im_start|>"),
-        _text("<|im_start|>", "\n", "<|im_end|>\n"),
-        _plain("<|im_end|>"),
+        *_OF_CHATML,
     ),
     "llama-2": Family(
         "{% if messages[0]['role'] == 'system' %}"

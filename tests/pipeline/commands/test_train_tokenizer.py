@@ -82,16 +82,11 @@ def test_the_models_files_are_those_of_the_library(model: str, trained: dict[str
     assert loaded.get_vocab() == vocabulary
 
 
-@for_rows("model", SIZES)
-def test_a_job_reads_it(model: str, trained: dict[str, Path]) -> None:
-    file = read_tokenizer(str(trained[model]), read_local)
-    assert file.vocab_size == int(SIZES[model])
-    assert SentenceTokenizer(file.json, file.token_dtype) is not None
-
-
-def test_a_bert_data_set_is_built_with_byte_level_bpe(
-    trained: dict[str, Path], sample: Path, tmp_path: Path
-) -> None:
+def test_a_job_reads_it(trained: dict[str, Path], sample: Path, tmp_path: Path) -> None:
+    for model, size in SIZES.items():
+        file = read_tokenizer(str(trained[model]), read_local)
+        assert file.vocab_size == int(size)
+        assert SentenceTokenizer(file.json, file.token_dtype) is not None
     build([sample], trained["bpe"], tmp_path / "out")
 
 

@@ -2,6 +2,7 @@ import bz2
 import gzip
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -13,6 +14,8 @@ from tests.tools.jobs import run_here
 from tests.tools.knobs import knobs
 from tests.tools.table_rows import for_rows
 from transforms.storage.files import create_file, locate, open_file
+
+WHOLE = ["[1].txt", "a.txt", "b.gz", "more/c.txt", "more/deep/d.txt"]
 
 
 @pytest.fixture
@@ -48,13 +51,7 @@ def test_a_file_is_known_by_its_absolute_path_its_size_and_its_name(corpus: Path
 )  # fmt: skip
 def test_any_way_of_naming_them_gives_the_same_files(corpus: Path, inputs: tuple[str, ...]) -> None:
     whole = list_inputs([str(corpus)], "/nowhere")
-    assert [file.name for file in whole] == [
-        "[1].txt",
-        "a.txt",
-        "b.gz",
-        "more/c.txt",
-        "more/deep/d.txt",
-    ]
+    assert [file.name for file in whole] == WHOLE
     assert list_inputs(inputs, "/nowhere") == whole
 
 
@@ -72,10 +69,9 @@ def test_links_to_folders_are_followed_and_each_folder_is_read_once(corpus: Path
     (other / "back").symlink_to(corpus)
     (corpus / "more" / "linked").symlink_to(other)
     (corpus / "more" / "loop").symlink_to(corpus / "more")
-    whole = ["[1].txt", "a.txt", "b.gz", "more/c.txt", "more/deep/d.txt", "more/linked/e.txt"]
-    assert names(".") == whole
+    assert names(".") == [*WHOLE, "more/linked/e.txt"]
     corpus.with_name("link").symlink_to(corpus)
-    assert names("../link") == whole
+    assert names("../link") == [*WHOLE, "more/linked/e.txt"]
 
 
 def test_files_that_start_with_a_point_are_left_out_of_folders(corpus: Path) -> None:
@@ -105,34 +101,24 @@ def test_what_names_no_file_is_refused(corpus: Path, pattern: str) -> None:
     assert caught.value.value == f"--input {pattern}"
 
 
-def test_a_folder_that_cannot_be_listed_is_refused(
+def test_what_cannot_be_listed_or_opened_is_refused(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scan = os.scandir
+    for function, name, cause in (
+        ("scandir", "deep", r"deep cannot be listed \(Permission denied\)"),
+        ("open", "c.txt", r"c\.txt: it cannot be read \(Permission denied\)"),
+    ):
+        real = getattr(os, function)
 
-    def refuse(path: str) -> object:
-        if str(path).endswith("deep"):
-            raise PermissionError(13, "Permission denied", str(path))
-        return scan(path)
+        def refuse(path: str, *flags: int, name: str = name, real: Any = real) -> object:
+            if str(path).endswith(name):
+                raise PermissionError(13, "Permission denied", str(path))
+            return real(path, *flags)
 
-    monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(UserError, match=r"deep cannot be listed \(Permission denied\)"):
-        names(str(corpus))
-
-
-def test_a_file_that_cannot_be_opened_is_refused(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    open_file = os.open
-
-    def refuse(path: str, flags: int) -> int:
-        if path.endswith("c.txt"):
-            raise PermissionError(13, "Permission denied", path)
-        return open_file(path, flags)
-
-    monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(UserError, match=r"c\.txt: it cannot be read \(Permission denied\)"):
-        names(str(corpus))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, function, refuse)
+            with pytest.raises(UserError, match=cause):
+                names(str(corpus))
 
 
 def test_what_is_no_file_is_refused_without_waiting_for_its_writer(corpus: Path) -> None:
