@@ -381,13 +381,9 @@ def _spread_with_controls(sample: Path, file: Path) -> None:
     ],
 )
 def test_what_no_option_cures_is_cured_by_a_good_file(
-    name: str,
-    write: Callable[[Path, Path], object],
-    mend: Callable[[Path, Path], object],
-    sample: Path,
-    tokenizer_path: Path,
-    tmp_path: Path,
-) -> None:
+    name: str, write: Callable[[Path, Path], object], mend: Callable[[Path, Path], object],
+    sample: Path, tokenizer_path: Path, tmp_path: Path,
+) -> None:  # fmt: skip
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     for output, change, expected in (("bad", write, True), ("good", mend, False)):

@@ -35,13 +35,9 @@ def tokenized_documents(text: Path, tokenizer: TokenizerFile) -> Iterator[pa.Rec
 
 
 def plain_loop(
-    text: Path,
-    tokenizer: TokenizerFile,
-    options: BertOptions,
-    layout: Layout,
-    share: float,
+    text: Path, tokenizer: TokenizerFile, options: BertOptions, layout: Layout, share: float,
     padded: bool,
-) -> list[pa.Table]:
+) -> list[pa.Table]:  # fmt: skip
     """The rows of each shard: no Beam, no files, all in memory."""
     bert = Bert(options, tokenizer.special, tokenizer.vocab_size, tokenizer.token_dtype.name)
     batches = list(tokenized_documents(text, tokenizer))
@@ -90,13 +86,9 @@ def test_the_job_writes_what_a_plain_loop_builds(
     expected = plain_loop(sample, tokenizer, options, layout, share, padded)
     flags = ("--seed", str(seed), "--validation-share", str(share), "--range-bytes", "9000")
     build(
-        [sample],
-        tokenizer_path,
-        tmp_path / "out",
-        *flags,
-        "--padding",
+        [sample], tokenizer_path, tmp_path / "out", *flags, "--padding",
         "max_length" if padded else "do_not_pad",
-    )
+    )  # fmt: skip
     shards = [pq.read_table(path) for path in find_files(tmp_path / "out", "*.parquet")]
     assert [shard.num_rows for shard in shards] == [table.num_rows for table in expected]
     for shard, table in zip(shards, expected, strict=True):

@@ -208,16 +208,11 @@ def test_a_file_and_a_program_have_a_table_for_each_source(
     build(gpt_tokenizer, tmp_path / "file", "--config", file)
     assert digests(tmp_path / "file") == digests(data_set)
     corpusmill.build(
-        "gpt",
-        input=None,
+        "gpt", input=None,
         source={**tables, "books": f"{corpus / 'books'};document-rule=blank-lines"},
-        tokenizer=str(gpt_tokenizer),
-        output=str(tmp_path / "program"),
-        order="corpus",
-        mode="stream",
-        max_seq_length=32,
-        num_shards=4,
-    )
+        tokenizer=str(gpt_tokenizer), output=str(tmp_path / "program"), order="corpus",
+        mode="stream", max_seq_length=32, num_shards=4,
+    )  # fmt: skip
     assert digests(tmp_path / "program") == digests(data_set)
     tables["web"] |= {"text_feild": "body"}
     file.write_text(yaml.safe_dump({"source": tables}))

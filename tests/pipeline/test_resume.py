@@ -136,14 +136,9 @@ def files_of_a_run(
     ],
 )  # fmt: skip
 def test_a_run_stopped_at_any_moment_goes_on(
-    error: Callable[[], BaseException],
-    status: int,
-    share: float,
-    files_of_a_run: int,
-    stopped: Stopped,
-    plain: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    error: Callable[[], BaseException], status: int, share: float, files_of_a_run: int,
+    stopped: Stopped, plain: dict[str, str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     with monkeypatch.context() as patch:
         stop = Stop(patch)
         stop.at, stop.error = round(files_of_a_run * share), error

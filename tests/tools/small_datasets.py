@@ -88,15 +88,10 @@ def write_dataset(folder: Path, recipe: Recipe | None = None) -> Manifest:
     """Write a complete data set into a new folder, and return its manifest."""
     recipe = recipe or Recipe()
     build = datasets.SmallBuild(
-        objective=recipe.objective,
-        tokenizer=_tokenizer_of(recipe.objective),
-        text=recipe.text,
-        documents=_READ,
-        output=recipe.output,
-        shards=recipe.shards,
-        validation_share=recipe.validation_share,
-        seed=SEED,
-    )
+        objective=recipe.objective, tokenizer=_tokenizer_of(recipe.objective), text=recipe.text,
+        documents=_READ, output=recipe.output, shards=recipe.shards,
+        validation_share=recipe.validation_share, seed=SEED,
+    )  # fmt: skip
     return datasets.write_dataset(folder, build)
 
 

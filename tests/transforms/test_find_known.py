@@ -51,13 +51,9 @@ def plan_corpus(folder: Path) -> Plan:
 
 
 def search_of(
-    folder: Path,
-    plan: Plan,
-    tables: list[list[str]],
-    text_bytes: int,
-    refused: bool = False,
+    folder: Path, plan: Plan, tables: list[list[str]], text_bytes: int, refused: bool = False,
     sizes: TaskSizes | None = None,
-) -> Search:
+) -> Search:  # fmt: skip
     for number, texts in enumerate(tables):
         write_table(folder / f"table-{number}", texts)
     held = write_plan(str(folder / "held"), [[(f"table-{n}",)] for n in range(len(tables))])

@@ -31,13 +31,9 @@ from transforms.testing import collect, local_pipeline
 
 
 def read(
-    files: list[Path],
-    range_bytes: int,
-    temp: Path,
-    splittable: bool = True,
-    task_bytes: int = 200_000,
-    options: DocumentOptions | None = None,
-) -> dict[str, Any]:
+    files: list[Path], range_bytes: int, temp: Path, splittable: bool = True,
+    task_bytes: int = 200_000, options: DocumentOptions | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Return the documents, rejects and counts of some files, read task by task."""
     sizes = [file.stat().st_size for file in files]
     parts = [

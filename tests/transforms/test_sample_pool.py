@@ -33,14 +33,9 @@ def batches(size: int) -> list[pa.RecordBatch]:
 
 
 def draw(
-    documents: list[pa.RecordBatch],
-    budget: int,
-    share: float,
-    temp: Path,
-    limit: int = 2**64 - 1,
-    fan_in: int = 1000,
-    joined_bytes: int = 2**20,
-) -> tuple[Pool, dict[str, int]]:
+    documents: list[pa.RecordBatch], budget: int, share: float, temp: Path, limit: int = 2**64 - 1,
+    fan_in: int = 1000, joined_bytes: int = 2**20,
+) -> tuple[Pool, dict[str, int]]:  # fmt: skip
     """Draw the pool from batches, each in a file of candidates of a task, in reverse order."""
     references, tasks = list[Segment](), len(documents)
     place = Workplace(str(temp), sizes=TaskSizes(fan_in))

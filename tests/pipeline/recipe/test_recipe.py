@@ -25,14 +25,10 @@ def test_tiny_documents_make_more_shards_and_work(
     document_bytes: float, shards: int, work_bytes: int, tokenizer: TokenizerFile
 ) -> None:
     recipe = Recipe(
-        CorpusOptions(tokenizer="t"),
-        BertOptions(duplicates=1),
-        tokenizer,
-        DocumentOptions(input_format="text"),
-        OutputOptions(),
-        [_FILE],
+        CorpusOptions(tokenizer="t"), BertOptions(duplicates=1), tokenizer,
+        DocumentOptions(input_format="text"), OutputOptions(), [_FILE],
         document_bytes=document_bytes,
-    )
+    )  # fmt: skip
     assert recipe.layout.train_shards == shards
     assert recipe.work_bytes == work_bytes * 10**6
     engine = LocalEngine(RunOptions(workers=2))
