@@ -21,6 +21,7 @@ from corpusmill.dataset.shards import open_data_set
 from corpusmill.errors import UserError
 from corpusmill.location import locate
 from corpusmill.objectives.objective_options import ObjectiveOptions
+from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.reading.data_set import DataSet
 
 # Where the job is in a checkout that is not installed.
@@ -136,7 +137,7 @@ def build(
 def inspect_corpus(
     input: object,  # noqa: A002
     tokenizer: Path_,
-    objective: str | ObjectiveOptions = "bert",
+    objective: str | ObjectiveOptions = OBJECTIVES.names[0],
     *,
     preset: str | None = None,
     beam_options: Sequence[str] = (),

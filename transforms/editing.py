@@ -44,9 +44,13 @@ from corpusmill.dataset.manifest_json import decode
 from corpusmill.dataset.shards import damaged_file, read_tokenizer
 from corpusmill.errors import UserError
 from corpusmill.location import Location
-from corpusmill.provenance.documents_table import DocumentsTable, DocumentsWriter, Ids
-from corpusmill.provenance.removal import copy_documents, copy_spans
-from corpusmill.provenance.spans_table import SpansFile, SpansWriter
+from corpusmill.provenance.documents_table import (
+    DocumentsTable,
+    DocumentsWriter,
+    Ids,
+    copy_documents,
+)
+from corpusmill.provenance.spans_table import SpansFile, SpansWriter, copy_spans
 from corpusmill.provenance.store import OriginStore, open_documents, open_spans
 from transforms.coders import NamedOutputs
 from transforms.commit.contents import CommitWork, Inputs, write_small

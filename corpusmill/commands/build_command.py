@@ -89,14 +89,12 @@ def name_sources(manifest: Manifest, part: Generation | None) -> list[str]:
 
 def _spread_flags(manifest: Manifest, part: Generation | None) -> Iterator[str]:
     """Yield the options of how the examples of a part were spread over files."""
-    shards = part.layout.train_shards if part else manifest.output.num_shards
-    yield from ("--num-shards", str(shards))
-    if manifest.output.order:
-        yield from ("--order", manifest.output.order)
-    if manifest.seed:
-        yield from ("--seed", str(manifest.seed))
-    if manifest.output.validation_share:
-        yield from ("--validation-share", str(manifest.output.validation_share))
+    output = manifest.output
+    yield from ("--num-shards", str(part.layout.train_shards if part else output.num_shards))
+    others = {"order": output.order, "seed": manifest.seed}
+    for name, value in (others | {"validation-share": output.validation_share}).items():
+        if value:
+            yield from (f"--{name}", str(value))
 
 
 def list_options(manifest: Manifest) -> dict[str, Any]:

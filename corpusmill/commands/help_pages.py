@@ -122,9 +122,11 @@ def _add_options(parser: ArgumentParser, options: Iterable[Option]) -> None:
             one_of = ""
             if member.choices and _metavar(member) == member.name.upper():
                 one_of = f" One of {', '.join(map(str, member.choices))}."
-            text = f"{member.text}{one_of} {_describe_default(member)}"
-            shown = text.strip().replace("%", "%%")
-            given: dict[str, Any] = {"help": shown}
+            default = member.default
+            words = " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+            told = f"(default: {words})" if words and default is not None else ""
+            text = f"{member.text}{one_of} {'(required)' if member.is_required else told}"
+            given: dict[str, Any] = {"help": text.strip().replace("%", "%%")}
             if member.is_switch:
                 given |= {"action": BooleanOptionalAction, "default": None}
             else:
@@ -132,14 +134,6 @@ def _add_options(parser: ArgumentParser, options: Iterable[Option]) -> None:
                 given |= {"metavar": _metavar(member), "choices": choices}
                 given |= {"nargs": "*"} if member.is_list else {}
             group.add_argument(member.name if member.is_positional else member.flag, **given)
-
-
-def _describe_default(declared: Option) -> str:
-    if declared.is_required:
-        return "(required)"
-    default = declared.default
-    shown = " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
-    return f"(default: {shown})" if shown and default is not None else ""
 
 
 def _metavar(declared: Option) -> str:

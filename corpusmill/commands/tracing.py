@@ -177,23 +177,18 @@ def _trace_documents(tracer: Tracer, data_set: DataSet, command: Trace, call: Ca
         for document in located:
             call.console.print(json.dumps(document.to_json(), ensure_ascii=False))
         while part := list(islice(rows, _ROWS_AT_ONCE)):
-            _print_json(call, part, _read_when(data_set, command, part))
+            readings = _read_when(data_set, command, part)
+            for row in part:
+                names = ("split", "row", "shard", "shard_row", "documents")
+                entry = {name: getattr(row, name) for name in names}
+                if row in readings:
+                    entry["read"] = [vars(reading) for reading in readings[row]]
+                call.console.print(json.dumps(entry))
         return
     shown = list(islice(rows, command.limit or None))
     readings = _read_when(data_set, command, shown)
     total = len(shown) + sum(1 for _ in rows)
     print_documents(call.console, list(located), shown, total, readings, command.limit)
-
-
-def _print_json(
-    call: Call, rows: Sequence[RowOrigin], readings: Mapping[RowOrigin, list[Reading]]
-) -> None:
-    for row in rows:
-        entry = {"split": row.split, "row": row.row, "shard": row.shard,
-                 "shard_row": row.shard_row, "documents": row.documents}  # fmt: skip
-        if row in readings:
-            entry["read"] = [vars(reading) for reading in readings[row]]
-        call.console.print(json.dumps(entry))
 
 
 def _find_documents(tracer: Tracer, data_set: DataSet, command: Trace) -> Sequence[DocumentRecord]:

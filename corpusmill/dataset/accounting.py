@@ -283,20 +283,14 @@ def _compare_documents(counts: Mapping[str, int]) -> Iterator[tuple[str, int, st
         reasons = sum(count_dropped(counts).values())
         yield "documents dropped for all reasons", reasons, "dropped", dropped
     if "duplicates.documents" in counts:
-        yield from _compare_duplicates(counts)
+        dropped_by = Counter(count_dropped(counts))
+        filtered = dropped_by.total() - sum(dropped_by[name] for name in _AFTER_HASHING)
+        hashed, duplicates = counts["duplicates.documents"], counts.get("duplicates.found", 0)
+        yield "documents hashed", hashed, "documents read that no filter drops", read - filtered
+        yield "duplicates found", duplicates, "duplicates dropped", dropped_by["duplicate"]
     if "known.documents" in counts:
         number = count_dropped(counts).get("in-data-set", 0)
         yield "known documents found", counts["known.documents"], "known documents dropped", number
-
-
-def _compare_duplicates(counts: Mapping[str, int]) -> Iterator[tuple[str, int, str, int]]:
-    """Compare the documents that were hashed with those that were read again."""
-    reasons = Counter(count_dropped(counts))
-    filtered = reasons.total() - sum(reasons[name] for name in _AFTER_HASHING)
-    unfiltered = counts.get("read.documents", 0) - filtered
-    hashed, duplicates = counts["duplicates.documents"], counts.get("duplicates.found", 0)
-    yield "documents hashed", hashed, "documents read that no filter drops", unfiltered
-    yield "duplicates found", duplicates, "duplicates dropped", reasons["duplicate"]
 
 
 def count_reasons(counts: Mapping[str, int]) -> dict[str, int]:

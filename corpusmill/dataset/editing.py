@@ -93,10 +93,8 @@ def list_units(manifest: Manifest) -> list[Unit]:
     """List the shards of a data set with provenance, and its tables of documents.
 
     Raises:
-        ValueError: it has no provenance, or not one file of it for each shard.
+        ValueError: it has not one file of provenance for each shard.
     """
-    if manifest.provenance is None:
-        raise ValueError("there is no provenance")
     names, units = [entry.file for entry in manifest.files], list[Unit]()
     for split, entry in manifest.splits.items():
         spans = list_provenance(names, "spans", split)
@@ -169,14 +167,8 @@ def join_manifests(earlier: Manifest, added: Manifest) -> Manifest:
     Args:
         earlier: of the data set, with provenance.
         added: of the new generation alone, with provenance.
-
-    Raises:
-        ValueError: one of them has no provenance, or only one has sources with names.
     """
-    if bool(earlier.corpus.sources) != bool(added.corpus.sources):
-        raise ValueError("manifests with and without sources cannot be joined")
-    if earlier.provenance is None or added.provenance is None:
-        raise ValueError("manifests without provenance cannot be joined")
+    assert earlier.provenance  # noqa: S101  nothing is added to a data set without it
     added_corpus = added.corpus.relative_to(earlier.corpus)
     corpus = replace(
         earlier.corpus,
@@ -228,17 +220,16 @@ def _join_sources(earlier: Sequence[Source], added: Sequence[Source]) -> tuple[S
     joined = {source.name: source for source in earlier}
     for source in added:
         before = joined.get(source.name)
-        joined[source.name] = source if before is None else _join_source(before, source)
+        if before is None:
+            joined[source.name] = source
+        else:
+            repeat, size = before.repeat, before.bytes + source.bytes
+            if source.repeat != repeat and size:
+                repeat += (source.repeat - repeat) * source.bytes / size
+            counts = _add_counts(before.counts, source.counts)
+            files, options = before.files + source.files, before.options
+            joined[source.name] = Source(source.name, repeat, files, size, counts, options)
     return tuple(joined[name] for name in sorted(joined))
-
-
-def _join_source(earlier: Source, added: Source) -> Source:
-    repeat, size = earlier.repeat, earlier.bytes + added.bytes
-    if added.repeat != repeat and size:
-        repeat += (added.repeat - repeat) * added.bytes / size
-    counts = _add_counts(earlier.counts, added.counts)
-    files = earlier.files + added.files
-    return Source(earlier.name, repeat, files, size, counts, earlier.options)
 
 
 def _add_counts(earlier: Mapping[str, int], added: Mapping[str, int]) -> dict[str, int]:

@@ -52,7 +52,8 @@ class OutputOptions(CheckedOptions):
         """
         super().__post_init__()
         if self.shard_name is not None:
-            check_pattern(self.shard_name)
+            for cause, cure in _find_faults(self.shard_name):
+                raise UserError(f"{_FLAG} {self.shard_name}", cause, cure)
 
 
 # The pattern of the names of shards by default.
@@ -62,17 +63,6 @@ _FLAG = option("shard_name")
 _PLAIN = re.compile(r"[A-Za-z0-9._=+-]*")
 _NUMBER = re.compile("(0[1-9])?d?")
 _FORMATS = {"split": re.compile(""), "shard": _NUMBER, "shards": _NUMBER}
-
-
-def check_pattern(pattern: str) -> None:
-    """Refuse a pattern that does not name shards.
-
-    Raises:
-        UserError: it is not a pattern, lacks {shard}, or has characters that names of shards must
-            not have.
-    """
-    for cause, cure in _find_faults(pattern):
-        raise UserError(f"{_FLAG} {pattern}", cause, cure)
 
 
 def _find_faults(pattern: str) -> Iterator[tuple[str, str]]:

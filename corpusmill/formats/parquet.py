@@ -61,11 +61,6 @@ _CODECS = {"none": 0, "snappy": 1, "gzip": 2, "zstd": 6}
 _TYPES = {"i1": 1, "u1": 1, "i2": 1, "u2": 1, "i4": 1, "u4": 1, "i8": 2, "u8": 2, "f4": 4, "f8": 5}
 
 
-def can_be_stored(column: Column) -> bool:
-    """Return whether a column holds integers, or floating-point numbers of 32 or 64 bits."""
-    return np.dtype(column.dtype).str[1:] in _TYPES
-
-
 def stored_type(column: Column) -> np.dtype:
     """Return the type of a value in the file, as integers: one of 32 bits, or of 64."""
     return np.dtype(f"<i{max(4, np.dtype(column.dtype).itemsize)}")
@@ -217,7 +212,8 @@ class PagesWriter:
 
     def __init__(self, sink: Sink, columns: Columns, options: OutputOptions) -> None:
         self._sink, self._columns, self._options = sink, columns, options
-        self._codec = _open_codec(options)
+        name, level = options.compression or "none", options.compression_level
+        self._codec = None if name == "none" else pa.Codec(name, compression_level=level)
         self._groups: list[Struct] = []
         self._rows = self._place = 0
         self._page = np.empty(0, np.uint8)
@@ -348,12 +344,6 @@ def cut_pages(offsets: np.ndarray, values: int) -> list[tuple[int, int]]:
     return pages
 
 
-def _open_codec(options: OutputOptions) -> pa.Codec | None:
-    if options.compression in {None, "none"}:
-        return None
-    return pa.Codec(options.compression, compression_level=options.compression_level)
-
-
 # A value and its levels take at most this many bytes, and a column of few values some more.
 _MOST_VALUE_BYTES, _MOST_COLUMN_BYTES = 16, 2**16
 # Of columns without and with a dictionary.
@@ -375,7 +365,7 @@ class ParquetFormat(ShardFormat):
             UserError: there is one.
         """
         for column in columns:
-            if not can_be_stored(column):
+            if np.dtype(column.dtype).str[1:] not in _TYPES:
                 cause = f"the column {column.name} has the type {column.dtype}"
                 cure = "Give it integers, or floating-point numbers of 32 or 64 bits"
                 raise UserError(option("output_format", "parquet"), cause, cure)

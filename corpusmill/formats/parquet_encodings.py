@@ -252,7 +252,6 @@ Struct = Mapping[int, Value]
 
 _TRUE, _FALSE, _BYTE, _INT, _LONG, _BYTES, _LIST, _STRUCT = 1, 2, 3, 5, 6, 8, 9, 12
 _LONGEST_SHORT_LIST = 14
-_MOST = {_BYTE: 2**7, _INT: 2**31, _LONG: 2**63}
 
 
 def encode_struct(fields: Struct) -> bytes:
@@ -279,10 +278,7 @@ def encode_struct(fields: Struct) -> bytes:
 def _encode(value: Value) -> bytes:
     """Encode a value that is no truth value, which only fields can be."""
     if isinstance(value, int):
-        kind = _kind_of(value)
-        if not 0 <= value < _MOST[kind]:
-            raise ValueError(f"{value} does not fit the type of its field")
-        return bytes([value]) if kind == _BYTE else write_long(value)
+        return bytes([value]) if isinstance(value, Byte) else write_long(value)
     if isinstance(value, bytes):
         return write_varint(len(value)) + value
     if isinstance(value, Mapping):

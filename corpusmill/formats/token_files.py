@@ -21,7 +21,8 @@ kind.
 
 import json
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
@@ -40,7 +41,6 @@ from corpusmill.formats.shard_formats import (
     DataSetContents,
     ShardFormat,
     ShardWriter,
-    Sink,
     Sinks,
     Sources,
 )
@@ -73,20 +73,30 @@ class TokenFileFormat(ShardFormat):
             raise UserError(flag, cause, f"Give {option('mode', 'stream')}, or another format")
 
 
-def write_tokens(sink: Sink, input_ids: pa.ListArray, dtype: str) -> npt.NDArray[np.int64]:
-    """Write the tokens of rows, without anything between them.
+class _Writer:
+    """Writes tokens as they come, and at the end what a file tells of the documents' lengths.
 
     Args:
-        sink: where the bytes go.
-        input_ids: the rows.
+        sinks: of the tokens, and of the lengths.
+        column: the tokens.
         dtype: NumPy name of a token's type in the file, with its byte order ("<u2").
-
-    Returns:
-        int64[rows], the number of tokens of each row.
+        encode: returns what the file tells, from lengths, int32[documents].
     """
-    values, offsets = ragged.from_arrow(input_ids)
-    sink.write(values[offsets[0] : offsets[-1]].astype(dtype).tobytes())
-    return np.diff(offsets).astype(np.int64)
+
+    def __init__(
+        self, sinks: Sinks, column: Column, dtype: str, encode: Callable[[np.ndarray], bytes]
+    ) -> None:
+        self._tokens, self._companion = sinks
+        self._column, self._dtype, self._encode = column.name, dtype, encode
+        self._lengths = [np.zeros(0, "<i4")]  # only a row's length is kept, 4 bytes
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        values, offsets = ragged.from_arrow(rows.column(self._column))
+        self._tokens.write(values[offsets[0] : offsets[-1]].astype(self._dtype).tobytes())
+        self._lengths.append(np.diff(offsets).astype("<i4"))
+
+    def close(self) -> None:
+        self._companion.write(self._encode(np.concatenate(self._lengths)))
 
 
 def read_tokens(
@@ -161,7 +171,8 @@ class MegatronFormat(TokenFileFormat):
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
         """Open a writer, which writes tokens as they come and the index at the end."""
-        return _MegatronWriter(sinks, columns)
+        encode = partial(_encode_index, column=columns[0])
+        return _Writer(sinks, columns[0], _token_type(columns[0])[1], encode)
 
     def read(
         self,
@@ -217,21 +228,6 @@ class MegatronFormat(TokenFileFormat):
         yield ""
 
 
-class _MegatronWriter:
-    def __init__(self, sinks: Sinks, columns: Columns) -> None:
-        self._tokens, self._index = sinks
-        self._column, self._dtype = columns[0], _token_type(columns[0])[1]
-        self._lengths = [np.zeros(0, "<i4")]
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        # Only a row's length is kept, 4 bytes.
-        lengths = write_tokens(self._tokens, rows.column(self._column.name), self._dtype)
-        self._lengths.append(lengths.astype("<i4"))
-
-    def close(self) -> None:
-        self._index.write(_encode_index(np.concatenate(self._lengths), self._column))
-
-
 def _encode_index(lengths: npt.NDArray[np.int32], column: Column) -> bytes:
     """Return the index of documents.
 
@@ -273,8 +269,8 @@ class NanogptFormat(TokenFileFormat):
             )
 
     def open_writer(self, sinks: Sinks, columns: Columns, options: OutputOptions) -> ShardWriter:
-        """Open a writer, which writes to both sinks at once."""
-        return _NanogptWriter(sinks, columns)
+        """Open a writer, which writes tokens as they come and the lengths at the end."""
+        return _Writer(sinks, columns[0], _TOKEN, np.ndarray.tobytes)
 
     def read(
         self,
@@ -305,16 +301,3 @@ class NanogptFormat(TokenFileFormat):
         yield f'tokens = np.memmap("{files[0]}", dtype=np.uint16, mode="r")'
         yield f'lengths = np.fromfile("{lengths}", dtype=np.int32)  # of the documents'
         yield from ("```", "")
-
-
-class _NanogptWriter:
-    def __init__(self, sinks: Sinks, columns: Columns) -> None:
-        self._tokens, self._lengths = sinks
-        self._column = columns[0].name
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        lengths = write_tokens(self._tokens, rows.column(self._column), _TOKEN)
-        self._lengths.write(lengths.astype(_LENGTH).tobytes())
-
-    def close(self) -> None:
-        pass

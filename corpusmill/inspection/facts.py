@@ -2,9 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from corpusmill.arrays.columns import Column, Role, column_of
 from corpusmill.dataset.accounting import count_copied_tokens, count_copies
@@ -107,66 +105,52 @@ def suggest_length(tokens: float) -> int:
     return -(-int(tokens) // _LENGTH_STEP) * _LENGTH_STEP
 
 
-@dataclass(frozen=True)
 class Facts:
     """What findings are made from.
 
     Attributes:
         manifest: with counts and splits; shards and files may be missing, if it is an estimate.
+        options: those of the objective.
+        rules: those of the corpus.
+        distributions: those of all splits together.
+        tokens: of all documents.
+        sentences: those with tokens.
+        sentences_per_document: their mean number.
+        repeats: how many times each document was built.
+        passes: likewise, on average over all sources.
+        trimmed_share: of the tokens, that stand in no row of a pass; 0 where it is not counted.
+        has_pairs: whether a row has two segments.
+        lacks_pairs: whether rows of two segments are made of documents of one sentence.
+        ends_at_blanks: whether an empty line may end a document.
     """
 
-    manifest: Manifest
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest, counts = manifest, manifest.counts
+        self.options, self.rules = manifest.objective.options, manifest.corpus.options
+        self.distributions: dict[str, Counter[int]] = {}
+        for split in manifest.splits.values():
+            for name, values in split.distributions.items():
+                self.distributions.setdefault(name, Counter()).update(values)
+        documents = max(1, self.count("tokenize.documents"))
+        self.tokens = self.count("tokenize.tokens")
+        self.sentences = self.count("read.sentences") - self.count("filter.dropped_sentences")
+        self.sentences -= self.count("tokenize.empty_sentences")
+        self.sentences_per_document = self.sentences / documents
+        self.repeats = max(1, manifest.objective.repeats)
+        self.passes = self.repeats * count_copies(counts) / documents
+        built = count_copied_tokens(counts) * self.repeats
+        self.trimmed_share = self.count("build.trimmed_tokens") / max(1, built)
+        self.has_pairs = column_of(manifest.columns, Role.SEGMENTS) is not None
+        reads_sentences = self.rules.get("sentence_rule") != "document"
+        is_single = 0 < self.sentences_per_document < 2
+        self.lacks_pairs = reads_sentences and self.has_pairs and is_single
+        is_text = self.rules.get("input_format", "text") in {"auto", "text"}
+        ends = self.rules.get("document_rule") in {None, "wikitext", "blank-lines"}
+        self.ends_at_blanks = is_text and ends
 
     def count(self, name: str) -> int:
         """The count of this name; 0 where there is none."""
         return self.manifest.counts.get(name, 0)
-
-    @cached_property
-    def distributions(self) -> dict[str, Counter[int]]:
-        """The distributions of all splits together."""
-        sums: dict[str, Counter[int]] = {}
-        for split in self.manifest.splits.values():
-            for name, counts in split.distributions.items():
-                sums.setdefault(name, Counter()).update(counts)
-        return sums
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """The options of the objective."""
-        return self.manifest.objective.options
-
-    @property
-    def rules(self) -> Mapping[str, Any]:
-        """The options of the corpus."""
-        return self.manifest.corpus.options
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of all documents."""
-        return self.count("tokenize.tokens")
-
-    @property
-    def sentences(self) -> int:
-        """Sentences with tokens."""
-        kept = self.count("read.sentences") - self.count("filter.dropped_sentences")
-        return kept - self.count("tokenize.empty_sentences")
-
-    @property
-    def sentences_per_document(self) -> float:
-        """Their mean number."""
-        return self.sentences / max(1, self.count("tokenize.documents"))
-
-    @property
-    def trimmed_share(self) -> float:
-        """Share of the tokens that stand in no row of a pass; 0 where it is not counted."""
-        tokens = count_copied_tokens(self.manifest.counts) * self.repeats
-        return self.count("build.trimmed_tokens") / max(1, tokens)
-
-    @property
-    def passes(self) -> float:
-        """How many times each document was built, on average over all sources."""
-        documents = max(1, self.count("tokenize.documents"))
-        return self.repeats * count_copies(self.manifest.counts) / documents
 
     def equal_share(self, stage: str, name: str) -> float:
         """Share of the rows or passages that are equal to an earlier one.
@@ -177,31 +161,9 @@ class Facts:
         distinct = self.manifest.counts.get(f"{stage}.distinct_{name}", total)
         return 1 - distinct / total if total >= FEWEST_ROWS else 0.0
 
-    @property
-    def repeats(self) -> int:
-        """How many times each document was built."""
-        return max(1, self.manifest.objective.repeats)
-
-    @property
-    def has_pairs(self) -> bool:
-        """Whether a row has two segments."""
-        return column_of(self.manifest.columns, Role.SEGMENTS) is not None
-
     def is_about_segments(self, column: Column) -> bool:
         """Whether a column is a class of the pair of segments, as its title says."""
         return self.has_pairs and column.role is Role.CLASS and "segment" in column.title
-
-    @property
-    def lacks_pairs(self) -> bool:
-        """Whether rows of two segments are made of documents of one sentence."""
-        reads_sentences = self.rules.get("sentence_rule") != "document"
-        return reads_sentences and self.has_pairs and 0 < self.sentences_per_document < 2
-
-    @property
-    def ends_at_blanks(self) -> bool:
-        """Whether an empty line may end a document."""
-        is_text = self.rules.get("input_format", "text") in {"auto", "text"}
-        return is_text and self.rules.get("document_rule") in {None, "wikitext", "blank-lines"}
 
     def explain_short_documents(self) -> tuple[str, str]:
         """Why documents have too few sentences, and what cures it."""

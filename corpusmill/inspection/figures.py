@@ -6,7 +6,7 @@ distributions in its manifest.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from corpusmill.dataset.accounting import (
     measure_rejects,
 )
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.manifest_entries import CorpusEntry, shorten_texts
+from corpusmill.dataset.manifest_entries import CorpusEntry, Source, shorten_texts
 from corpusmill.errors import count_things
 from corpusmill.inspection.facts import parts_of
 from corpusmill.inspection.findings import Finding, find
@@ -111,44 +111,35 @@ class SourceFigures:
     """What became of the text of a source.
 
     Attributes:
-        name: of the source.
-        repeat: how often its documents were taken.
-        files: number of its files.
-        bytes: their size.
-        documents: those that were read.
-        dropped: those that were left out, by filters or because a share was taken.
-        rejects: what could not be read.
-        tokens: of the documents that were kept, each counted once.
+        entry: of the manifest.
         rows: examples of all splits.
         row_tokens: their tokens.
-        options: how it was read, where it was not as the other sources.
     """
 
-    name: str
-    repeat: float
-    files: int
-    bytes: int
-    documents: int
-    dropped: int
-    rejects: int
-    tokens: int
+    entry: Source
     rows: int
     row_tokens: int
-    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        text = self.name if self.repeat == 1 else f"{self.name}, taken {self.repeat:g} times"
-        text += f": {count_things(self.bytes, 'byte')}, {count_things(self.documents, 'document')}"
-        text += f", {self.dropped:,} of them dropped" if self.dropped else ""
-        text += f", {count_things(self.rejects, 'reject')}" if self.rejects else ""
-        text += f", {count_things(self.tokens, 'token')}; {count_things(self.rows, 'example')} of "
+        entry, (documents, dropped, rejects, tokens) = self.entry, self.counts
+        text = entry.name if entry.repeat == 1 else f"{entry.name}, taken {entry.repeat:g} times"
+        text += f": {count_things(entry.bytes, 'byte')}, {count_things(documents, 'document')}"
+        text += f", {dropped:,} of them dropped" if dropped else ""
+        text += f", {count_things(rejects, 'reject')}" if rejects else ""
+        text += f", {count_things(tokens, 'token')}; {count_things(self.rows, 'example')} of "
         text += count_things(self.row_tokens, "token")
-        return f"{text}; {self.reading}" if self.options else text
+        return f"{text}; {self.reading}" if self.reading else text
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The documents, those that were left out, rejects, and the tokens of those kept."""
+        names = ("read.documents", "filter.dropped", "read.rejects", "tokenize.tokens")
+        return tuple(self.entry.counts.get(name, 0) for name in names)
 
     @property
     def reading(self) -> str:
-        """How it was read, where it was not as the other sources, as `--source` has it."""
-        return write_own_options("", self.options).lstrip(";").replace(";", ", ")
+        """How it was read, as `--source` has it; empty if it was read as the other sources."""
+        return write_own_options("", self.entry.options or {}).lstrip(";").replace(";", ", ")
 
 
 def source_figures(manifest: Manifest) -> tuple[SourceFigures, ...]:
@@ -158,22 +149,8 @@ def source_figures(manifest: Manifest) -> tuple[SourceFigures, ...]:
         for shard in split.shards:
             rows[shard.source] += shard.rows
             tokens[shard.source] += shard.tokens
-    return tuple(
-        SourceFigures(
-            source.name,
-            source.repeat,
-            source.files,
-            source.bytes,
-            source.counts.get("read.documents", 0),
-            source.counts.get("filter.dropped", 0),
-            source.counts.get("read.rejects", 0),
-            source.counts.get("tokenize.tokens", 0),
-            rows[source.name],
-            tokens[source.name],
-            source.options or {},
-        )
-        for source in manifest.corpus.sources
-    )
+    sources = manifest.corpus.sources
+    return tuple(SourceFigures(each, rows[each.name], tokens[each.name]) for each in sources)
 
 
 def share_figure(name: str, value: float, meaning: str) -> Figure:

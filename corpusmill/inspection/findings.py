@@ -98,18 +98,14 @@ def _find(
         yield Finding(title or name, what, value, usual.shown, cause, cure)
 
 
-def _check_unfinished(facts: Facts) -> Iterator[Finding]:
-    """Name the files that end too early or are damaged, however few they are."""
+def _check_rejects(facts: Facts) -> Iterator[Finding]:
+    """Name all files that end too early; and find rejects that are much of records or bytes."""
     files = facts.manifest.corpus.files
     cut = sum(file.unread is not None for file in files)
     cause = "They break off or are damaged, as after a download or a copy that did not finish"
     cure = f"Get them again, or leave them out, or give {option('max_rejects')} the share of the "
     cure += "stored bytes that may be lost"
     yield from _find("unfinished files", cut, describe_unfinished(files), cause, cure)
-
-
-def _check_rejects(facts: Facts) -> Iterator[Finding]:
-    """Find rejects that are much of the records or of the bytes."""
     loss = measure_rejects(facts.manifest.counts, files=())
     what = f"{percent(loss.share)} of the {loss.unit} {loss.verb}"
     yield from _find("rejects", loss.share, what, *_explain_rejects(facts.manifest, loss))
@@ -199,16 +195,10 @@ def _check_documents(facts: Facts) -> Iterator[Finding]:
         what = f"A document has {value:.2f} sentences, but an example is made of two segments"
         explained = facts.explain_short_documents()
         yield from _find("sentences per document", value, what, *explained)
-
-
-def _check_long_sentences(facts: Facts) -> Iterator[Finding]:
     share = facts.count("build.long_sentences") / max(1, facts.sentences * facts.passes)
     if facts.trimmed_share:
         what = f"{percent(share)} of the sentences are longer than a row and are cut off"
         yield from _find("long sentences", share, what, *facts.explain_long_sentences())
-
-
-def _check_coverage(facts: Facts) -> Iterator[Finding]:
     value = 1 - facts.trimmed_share
     what = f"{percent(value)} of the corpus' tokens stand in an example; the others are cut off"
     cause, cure = facts.explain_long_sentences()
@@ -477,14 +467,11 @@ def _check_bounds(facts: Facts) -> Iterator[Finding]:
 
 
 _CHECKS = (
-    _check_unfinished,
     _check_rejects,
     _check_formats,
     _check_cut_documents,
     _check_tokenizer,
     _check_documents,
-    _check_long_sentences,
-    _check_coverage,
     _check_second_segments,
     _check_classes,
     _check_padding,

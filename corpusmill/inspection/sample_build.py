@@ -85,6 +85,7 @@ def build_sample(
         batch = ragged.to_batch(columns, tokenized_schema(pool.token_ids.dtype.name))
         homes = layout.homes(pool.documents, splits)
         batches = list(order_by_bucket([batch], [homes]))
+    order, tokens = np.argsort(pool.documents), tokens_of(objective.columns).name
     built: dict[str, SplitBuild] = {}
     for shard in range(layout.shards):
         nothing = np.zeros((2, documents), np.int64)
@@ -97,25 +98,17 @@ def build_sample(
                 marks = np.full(batch.num_rows, layout.split_of(shard), np.uint8)
                 for repeat in layout.repeats_of(shard, home, objective.repeats):
                     draws = Repeat(repeat, pool, marks, layout.seed)
-                    built_rows = objective.build(batch, draws)
-                    split.counts.update(objective.count(batch, built_rows))
-                    examples.append(add_keys(built_rows, layout.seed))
-        _count_examples(objective, split, examples, pool)
+                    rows = objective.build(batch, draws)
+                    split.counts.update(objective.count(batch, rows))
+                    examples.append(add_keys(rows, layout.seed))
+                    ids = rows.column("document").to_numpy()
+                    places = order[np.searchsorted(pool.documents, ids, sorter=order)]
+                    lengths = np.diff(rows.column(tokens).offsets.to_numpy())
+                    split.rows += np.bincount(places, minlength=documents)
+                    split.tokens += np.bincount(places, lengths, documents).astype(np.int64)
+                    split.built_bytes += examples[-1].nbytes
         _write_examples(objective, examples, options, split)
     return built
-
-
-def _count_examples(
-    objective: Objective, split: SplitBuild, batches: list[pa.RecordBatch], pool: Pool
-) -> None:
-    order, tokens = np.argsort(pool.documents), tokens_of(objective.columns).name
-    for examples in batches:
-        ids = examples.column("document").to_numpy()
-        places = order[np.searchsorted(pool.documents, ids, sorter=order)]
-        lengths = np.diff(examples.column(tokens).offsets.to_numpy())
-        split.rows += np.bincount(places, minlength=len(order))
-        split.tokens += np.bincount(places, lengths, len(order)).astype(np.int64)
-        split.built_bytes += examples.nbytes
 
 
 def _write_examples(

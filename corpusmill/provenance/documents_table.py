@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusmill.arrays import ragged
+from corpusmill.arrays.distinct import are_among
 from corpusmill.arrays.text_hashes import DIGEST, DOCUMENT_COLUMNS, LENGTH, field_column
 from corpusmill.corpus.batches import document_id
 from corpusmill.formats.shard_formats import Sink
@@ -99,7 +100,10 @@ class DocumentsWriter:
         if int(ids[0]) <= self._last or (ids[1:] <= ids[:-1]).any():
             raise ValueError("the ids of documents must ascend")
         self._last = int(ids[-1])
-        sizes = _measure_fields(rows)
+        sizes = np.zeros(rows.num_rows, np.int64)  # of the kept fields, in bytes
+        for column in rows.columns[len(DOCUMENT_COLUMNS) :]:
+            if column.buffers()[1] is not None:
+                sizes += np.diff(ragged.from_arrow(column)[1])
         while rows.num_rows:
             room = np.searchsorted(np.cumsum(sizes), GROUP_FIELD_BYTES - self._bytes) + 1
             number = min(GROUP_DOCUMENTS - self._documents, int(room), rows.num_rows)
@@ -138,15 +142,6 @@ class DocumentsWriter:
     def abandon(self) -> None:
         """Write nothing more: the file is of no use."""
         self._writer.is_open = False
-
-
-def _measure_fields(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Return the bytes of the kept fields of each document, int64[rows]."""
-    sizes = np.zeros(rows.num_rows, np.int64)
-    for column in rows.columns[len(DOCUMENT_COLUMNS) :]:
-        if column.buffers()[1] is not None:
-            sizes += np.diff(ragged.from_arrow(column)[1])
-    return sizes
 
 
 def read_bounds(file: pq.ParquetFile) -> npt.NDArray[np.uint64]:
@@ -247,3 +242,16 @@ class DocumentsTable:
         row = int(np.searchsorted(ids, wanted, "right")) - 1
         end = (int(ids[row]) >> piece_bits) + max(1, rows.column("length")[row].as_py())
         return rows.slice(row, 1) if int(wanted) >> piece_bits < end else nothing
+
+
+def copy_documents(table: DocumentsTable, writer: DocumentsWriter, removed: Ids) -> None:
+    """Write the documents of a table that are not removed.
+
+    Args:
+        table: the documents.
+        writer: takes those that are kept; it is not closed.
+        removed: uint64[n], ids of documents, ascending.
+    """
+    for group in table.groups():
+        is_gone = are_among(group.column("document").to_numpy(), removed)
+        writer.add_rows(group.filter(pa.array(~is_gone)))

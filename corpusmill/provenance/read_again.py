@@ -141,7 +141,12 @@ def find_again(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[p
         Rows of TEXT_SCHEMA, ascending by id, none of them empty.
     """
     if not is_read_in_ranges(file):
-        yield from _find_in_whole(open_file, file, wanted)
+        missing = wanted.num_rows
+        for documents in _find(open_file, file, wanted):
+            missing -= documents.num_rows
+            yield documents
+            if not missing:
+                break
         return
     # Where they begin in the file.
     ids = wanted.column("document").to_numpy()
@@ -155,15 +160,6 @@ def find_again(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[p
             if sum(batch.num_rows for batch in found) == own.num_rows:
                 break
         yield from found
-
-
-def _find_in_whole(open_file: Open, file: FileRange, wanted: pa.Table) -> Iterator[pa.RecordBatch]:
-    missing = wanted.num_rows
-    for documents in _find(open_file, file, wanted):
-        missing -= documents.num_rows
-        yield documents
-        if not missing:
-            return
 
 
 def _find(open_file: Open, part: FileRange, wanted: pa.Table) -> Iterator[pa.RecordBatch]:

@@ -253,3 +253,17 @@ class SpansFile:
 def _join(parts: Sequence[Spans]) -> Spans:
     """Return the spans of all parts."""
     return Spans(*map(np.concatenate, zip(_NOTHING, *parts, strict=True)))
+
+
+def copy_spans(file: SpansFile, writer: SpansWriter, kept: npt.NDArray[np.bool_]) -> None:
+    """Write the spans of some rows, which are numbered anew.
+
+    Args:
+        file: the spans of a shard.
+        writer: takes those of the new shard; it is not closed.
+        kept: bool[rows], whether each row is kept.
+    """
+    numbers = np.cumsum(kept) - 1
+    for spans in file.groups():
+        own = spans.take(kept[spans.rows])
+        writer.add_lines(own._replace(rows=numbers[own.rows]))

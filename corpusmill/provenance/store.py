@@ -19,7 +19,13 @@ from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.corpus.input_formats import piece_bits
 from corpusmill.dataset.manifest import MANIFEST, Manifest
-from corpusmill.dataset.manifest_entries import Generation, Kind, list_provenance, provenance_name
+from corpusmill.dataset.manifest_entries import (
+    Generation,
+    Kind,
+    list_provenance,
+    provenance_name,
+    removal_name,
+)
 from corpusmill.dataset.shards import damaged_file
 from corpusmill.errors import UserError, count_things, in_one_line, option
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
@@ -420,13 +426,6 @@ class OriginStore:
             self._file_rows.update(zip(names, rows, strict=True))
         return self._starts[split]
 
-    def _shard_ends(self, split: str) -> list[int]:
-        """Return the number of rows up to the end of each shard of a split."""
-        if split not in self._ends:
-            shards = self.manifest.splits[split].shards
-            self._ends[split] = list(accumulate(shard.rows for shard in shards))
-        return self._ends[split]
-
     def _describe(self, split: str, start: int, spans: Spans, name: str) -> Iterator[RowOrigin]:
         """Yield the origins of the rows of some spans of a file.
 
@@ -437,7 +436,10 @@ class OriginStore:
             name: of the file.
         """
         self._check_ids(name, spans.documents)
-        shards, ends = self.manifest.splits[split].shards, self._shard_ends(split)
+        shards = self.manifest.splits[split].shards
+        if split not in self._ends:
+            self._ends[split] = list(accumulate(shard.rows for shard in shards))
+        ends = self._ends[split]
         lines = zip(*(column.tolist() for column in spans), strict=True)
         for number, own in groupby(lines, key=itemgetter(0)):
             row, known = start + number, list(own)
@@ -518,3 +520,37 @@ def search_in_order(
         finally:
             for future in ahead:
                 future.cancel()
+
+
+def list_removed(manifest: Manifest) -> Iterator[str]:
+    """Yield the names of the lists of documents that were removed."""
+    for number, removal in enumerate(manifest.removals):
+        if removal.is_listed:
+            yield manifest.path_of(removal_name(number))
+
+
+def list_tables(manifest: Manifest) -> Iterator[str]:
+    """Yield the names of the tables of all documents that a data set has or had.
+
+    Args:
+        manifest: of the data set, which has provenance.
+    """
+    entries = [entry.file for entry in manifest.files]
+    for split in manifest.splits:
+        yield from list_provenance(entries, "documents", split)
+    # What was removed must not come back with the next crawl.
+    yield from list_removed(manifest)
+
+
+def read_column(folder: Location, names: Iterable[str], column: str) -> Iterator[Ids]:
+    """Yield a column of tables of documents, uint64[n], a group of them at a time.
+
+    Args:
+        folder: of the data set.
+        names: of the tables.
+        column: "document" or "digest".
+    """
+    for name in names:
+        with open_documents(folder, name) as documents:
+            for table in documents.groups([column]):
+                yield table.column(column).combine_chunks().to_numpy()

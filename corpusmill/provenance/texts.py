@@ -128,7 +128,11 @@ class Texts:
         cause = UnreadableTextError(f"{name} {CHANGED}")
         try:
             for stream in self._inputs.open(name):
-                wanted = _to_table(records)
+                columns = [
+                    np.array([getattr(record, name) for record in records.values()], np.uint64)
+                    for name in _WANTED.names
+                ]
+                wanted = pa.Table.from_batches([ragged.to_batch(columns, _WANTED)])
 
                 def rewind(stream: BinaryIO = stream) -> AbstractContextManager[BinaryIO]:
                     stream.seek(0)
@@ -155,25 +159,24 @@ class Texts:
         Raises:
             UnreadableTextError: the tokenizer gives the document fewer tokens than a span asks for.
         """
+        bounds = [(span.first_token, span.first_token + span.tokens - 1) for span in spans]
         if isinstance(self._cuts, TextMarks):
-            return self._spell_marked(document, spans)
+            text = document.column("sentences").flatten()[0].as_py()
+            pieces, encoding = self._marked.encode(text)
+            whole, places = "".join(pieces), encoding.offsets
+            if any(last >= len(places) for _, last in bounds):
+                raise UnreadableTextError(_FEWER_TOKENS)
+            return [
+                remove_marks(whole[places[first][0] : places[last][1]]) for first, last in bounds
+            ]
         pieces = self.pieces(document)
         separator = "\n" if self._cuts is None else ""
-        bounds = [(span.first_token, span.first_token + span.tokens - 1) for span in spans]
         tokens = sorted({token for pair in bounds for token in pair})
         found = dict(zip(tokens, self._locate(pieces, len(separator), tokens), strict=False))
         if len(found) < len(tokens):
             raise UnreadableTextError(_FEWER_TOKENS)
         whole = separator.join(pieces)
         return [whole[found[first][0] : found[last][1]] for first, last in bounds]
-
-    def _spell_marked(self, document: pa.RecordBatch, spans: Sequence[Span]) -> list[str]:
-        pieces, encoding = self._marked.encode(document.column("sentences").flatten()[0].as_py())
-        whole, places = "".join(pieces), encoding.offsets
-        if any(span.first_token + span.tokens > len(places) for span in spans):
-            raise UnreadableTextError(_FEWER_TOKENS)
-        bounds = ((span.first_token, span.first_token + span.tokens - 1) for span in spans)
-        return [remove_marks(whole[places[first][0] : places[last][1]]) for first, last in bounds]
 
     def _locate(
         self, pieces: Sequence[str], gap: int, tokens: Sequence[int]
@@ -225,12 +228,3 @@ def _readable(document: Document) -> pa.RecordBatch:
     if isinstance(document, UnreadableTextError):
         raise document
     return document
-
-
-def _to_table(records: Mapping[int, DocumentRecord]) -> pa.Table:
-    """Return documents, which ascend by id, as `find_again` takes them."""
-    columns = [
-        np.array([getattr(record, name) for record in records.values()], np.uint64)
-        for name in _WANTED.names
-    ]
-    return pa.Table.from_batches([ragged.to_batch(columns, _WANTED)])

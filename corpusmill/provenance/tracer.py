@@ -44,9 +44,7 @@ class TracedDocument:
             "document": record.document,
             "file": self.file,
             "place": self.place,
-            "length": record.length,
-            "tokens": record.tokens,
-            "digest": record.digest,
+            **{name: getattr(record, name) for name in ("length", "tokens", "digest")},
             **({"source": self.source} if self.source else {}),
             **({"fields": dict(record.fields)} if record.fields else {}),
         }
@@ -88,22 +86,13 @@ class TracedRow:
 
     def to_json(self) -> dict[str, Any]:
         """Return it in JSON's types."""
-        origin = self.origin
+        names = ("split", "row", "shard", "shard_row", "repeat")
         return {
-            "split": origin.split,
-            "row": origin.row,
-            "shard": origin.shard,
-            "shard_row": origin.shard_row,
-            "repeat": origin.repeat,
+            **{name: getattr(self.origin, name) for name in names},
             **self.read,
             "documents": [document.to_json() for document in self.documents],
             "spans": [
-                {
-                    "document": traced.span.document,
-                    "first_token": traced.span.first_token,
-                    "tokens": traced.span.tokens,
-                    **({"text": traced.text} if traced.text is not None else {}),
-                }
+                vars(traced.span) | ({} if traced.text is None else {"text": traced.text})
                 for traced in self.spans
             ],
             **({"missing": self.missing} if self.missing else {}),
@@ -179,27 +168,21 @@ class Tracer:
                 texts |= own
                 if cause:
                     missing[number] = cause
-        return [_describe(origin, documents, texts, missing) for origin in origins]
+        rows = []
+        for origin in origins:
+            traced = (
+                TracedSpan(part, documents[part.document], texts.get(part)) for part in origin.spans
+            )
+            named = tuple(documents[number] for number in origin.documents)
+            causes = [missing[number] for number in origin.documents if number in missing]
+            rows.append(TracedRow(origin, named, tuple(traced), causes[-1] if causes else ""))
+        return rows
 
     def locate(self, record: DocumentRecord) -> TracedDocument:
         """Name the file and the source of a document."""
         corpus, number = self._manifest.corpus, record.file_number
         place = record.place >> self.store.piece_bits_of(number)
         return TracedDocument(record, corpus.files[number].path, place, corpus.source_of(number))
-
-
-def _describe(
-    origin: RowOrigin,
-    documents: Mapping[int, TracedDocument],
-    texts: Mapping[Span, str],
-    missing: Mapping[int, str],
-) -> TracedRow:
-    traced = tuple(
-        TracedSpan(span, documents[span.document], texts.get(span)) for span in origin.spans
-    )
-    named = tuple(documents[number] for number in origin.documents)
-    causes = [missing[number] for number in origin.documents if number in missing]
-    return TracedRow(origin, named, traced, causes[-1] if causes else "")
 
 
 def _texts_of(folder: Location, manifest: Manifest, inputs: Inputs) -> "Texts":

@@ -17,7 +17,7 @@ from corpusmill.dataset.shards import read_manifest
 from corpusmill.errors import UserError, count_things, option
 from corpusmill.formats.output_options import tells_parts_apart
 from corpusmill.location import Location
-from corpusmill.provenance.removal import list_tables
+from corpusmill.provenance.store import list_tables
 from pipeline.console.progress import Work
 from pipeline.console.run_log import log_event, log_findings
 from pipeline.folders.changes import compare_files, compare_generations, refuse_other

@@ -19,9 +19,8 @@ from corpusmill.dataset.shards import open_data_set, read_manifest
 from corpusmill.errors import NoMatchError, UserError, count_things, option
 from corpusmill.location import Location
 from corpusmill.provenance.documents_table import Ids, documents_schema
-from corpusmill.provenance.removal import list_removed, read_column
 from corpusmill.provenance.search import search_tables
-from corpusmill.provenance.store import OriginStore
+from corpusmill.provenance.store import OriginStore, list_removed, read_column
 from pipeline.commands.drop import Drop
 from pipeline.console.progress import Work
 from pipeline.folders.run_folder import run_folder

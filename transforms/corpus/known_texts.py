@@ -37,7 +37,7 @@ from corpusmill.corpus.filters.duplicates import (
 from corpusmill.corpus.filters.functions import Step
 from corpusmill.knobs import knob
 from corpusmill.location import Location
-from corpusmill.provenance.removal import read_column
+from corpusmill.provenance.store import read_column
 from transforms.coders import NamedOutputs
 from transforms.corpus.duplicates import (
     DOCUMENT_BYTES,

@@ -2,10 +2,8 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import pytest
 
 from corpusmill.corpus.batches import document_id
 from corpusmill.dataset.editing import join_manifests
@@ -88,10 +86,3 @@ def test_each_document_has_a_generation() -> None:
     parts = tuple(Generation(first, layout, f"more{first}" * bool(first)) for first in firsts)
     documents = np.array([document_id(file, 7) for file in range(8)], np.uint64)
     assert Provenance(1, parts).numbers_of(documents).tolist() == [0, 0, 0, 1, 1, 2, 3, 3]
-
-
-def test_manifests_without_provenance_are_not_joined() -> None:
-    plain: dict[str, Any] = {"provenance": None}
-    for parts in ((replace(part(0), **plain), part(1)), (part(0), replace(part(1), **plain))):
-        with pytest.raises(ValueError, match="without provenance"):
-            join_manifests(*parts)

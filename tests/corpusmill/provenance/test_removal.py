@@ -10,7 +10,7 @@ from corpusmill.dataset.manifest import Manifest, Split, entry_of
 from corpusmill.dataset.manifest_entries import Removal, provenance_name, removal_name
 from corpusmill.location import locate
 from corpusmill.provenance.documents_table import DocumentsWriter, documents_schema
-from corpusmill.provenance.removal import list_tables, read_column
+from corpusmill.provenance.store import list_tables, read_column
 from tests.tools.manifests import small_manifest, small_shard
 
 

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.arrays.columns import IDENTITY_SCHEMA
-from corpusmill.provenance.removal import copy_spans
-from corpusmill.provenance.spans_table import SCHEMA, Spans, SpansFile, SpansWriter
+from corpusmill.provenance.spans_table import SCHEMA, Spans, SpansFile, SpansWriter, copy_spans
 from tests.tools.knobs import knobs
 
 Span = tuple[int, int, int]
