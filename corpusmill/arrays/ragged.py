@@ -6,7 +6,7 @@ This is also Arrow's layout of a list column, so that converting between the two
 column with one number per row has the offsets 0, 1, 2, ...
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -152,15 +152,6 @@ def longest_row(offsets: np.ndarray, total: int) -> int:
             return -1
         longest = max(longest, offsets[i + 1] - offsets[i])
     return longest
-
-
-@njit
-def are_integers(values: np.ndarray) -> bool:
-    """Return true; for other values than a flat array of integers a kernel cannot be compiled.
-
-    So types cost nothing at a call: only integers have this operation.
-    """
-    return not len(values) or values[0] ^ values[0] == 0
 
 
 def cut_rows(offsets: np.ndarray, size: int) -> np.ndarray:
@@ -309,22 +300,28 @@ def row_lengths(input_ids: pa.Array, pad_id: int) -> np.ndarray:
     return np.where(tokens.any(axis=1), tokens.shape[1] - num_pads, 0)
 
 
-def count_others(column: pa.Array, value: int) -> np.ndarray:
-    """Return how many values of each row are not a certain one.
+def count_in_rows(
+    column: pa.Array, compare: Callable[[np.ndarray, int], np.ndarray] = np.greater, bound: int = 0
+) -> np.ndarray:
+    """Return how many values of each row are above a bound, or compare otherwise with it.
 
     Args:
-        column: a list column, not padded.
-        value: the one that is not counted.
+        column: a list column, ragged or padded.
+        compare: compares values with the bound.
+        bound: the bound.
 
     Returns:
         int64[rows].
 
     Example:
-        [[1, 0, 1], [], [0]] with 0 gives [2, 0, 0].
+        [[1, 0, 1], [], [0]] gives [2, 0, 0].
     """
+    if is_padded(column):
+        return np.asarray(compare(matrix_of(column), bound).sum(axis=1, dtype=np.int64))
     values, offsets = from_arrow(column)
-    before = np.concatenate([[0], np.cumsum(values != value)])
-    return np.diff(before[offsets])
+    # A fifth of the time of running sums.
+    places = np.flatnonzero(compare(values, bound))
+    return np.diff(np.searchsorted(places, offsets)).astype(np.int64)
 
 
 def flatten(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ compared.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Annotated, Any, Literal
@@ -22,35 +22,19 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Meta
 
-from corpusmill.arrays import ragged
-from corpusmill.arrays.columns import Column, Role
-from corpusmill.arrays.ragged import is_padded, matrix_of, row_lengths
+from corpusmill.arrays.columns import Column
 from corpusmill.corpus.batches import OFFSET_BITS, document_id
 from corpusmill.corpus.document_options import CorpusReading, DocumentOptions, read_by_source
 from corpusmill.errors import count_things
 from corpusmill.formats.output_options import DEFAULT_NAME
 from corpusmill.layout.placement import Layout, Repeat
+from corpusmill.objectives.columns import measure_rows
 
-# [CLS] first [SEP], and second [SEP] where there is a second segment or an empty one.
-_FIRST_SPECIAL, _SECOND_SPECIAL = 2, 1
 # Counts take memory for each value up to the largest, which is refused beyond this or the longest
 # row of the manifest.
 _LARGEST = 2**16
-_LENGTHS = {Role.TOKEN_IDS: "length", Role.TARGET_IDS: "target_length"}
 
 Counts = npt.NDArray[np.int64]
-
-
-def count_in_rows(
-    column: pa.Array, compare: Callable[[np.ndarray, int], np.ndarray] = np.greater, bound: int = 0
-) -> Counts:
-    """int64[rows]: how many values of each row are above a bound, or compare otherwise with it."""
-    if is_padded(column):
-        return np.asarray(compare(matrix_of(column), bound).sum(axis=1, dtype=np.int64))
-    values, offsets = ragged.from_arrow(column)
-    # A fifth of the time of running sums.
-    places = np.flatnonzero(compare(values, bound))
-    return np.diff(np.searchsorted(places, offsets)).astype(np.int64)
 
 
 def recount(
@@ -84,39 +68,6 @@ def recount(
         if largest > max(longest, _LARGEST):
             raise ValueError(f"a row has the {name} {largest:,}, above {max(longest, _LARGEST):,}")
     return {name: np.bincount(values) for name, values in rows.items()}
-
-
-def measure_rows(batch: pa.RecordBatch, columns: Iterable[Column]) -> dict[str, Counts]:
-    """What `recount` counts of a batch, int64[rows] each, by the distribution's name.
-
-    Args:
-        batch: rows as they are in a shard.
-        columns: those to measure, the tokens first.
-    """
-    rows: dict[str, Counts] = {}
-    for column in columns:
-        array = batch.column(column.name)
-        match column.role:
-            case Role.TOKEN_IDS | Role.TARGET_IDS:
-                rows[_LENGTHS[column.role]] = row_lengths(array, column.pad)
-            case Role.SEGMENTS:
-                second = count_in_rows(array)
-                rows["first_segment_length"] = rows["length"] - second - _FIRST_SPECIAL
-                rows["second_segment_length"] = np.maximum(0, second - _SECOND_SPECIAL)
-            case Role.WORDS:
-                # 0 is a word's first token; padding is -1.
-                rows["words"] = count_in_rows(array, np.equal)
-            case Role.POSITIONS:
-                # Position 0 holds [CLS], which is never predicted, so that a 0 is padding.
-                rows["predictions"] = count_in_rows(array)
-            case Role.BOUNDARIES:
-                # All of a row's boundaries but the first are above 0, and padding is not.
-                rows["pieces"] = count_in_rows(array)
-            case Role.LEARNED:
-                rows["learned_tokens"] = count_in_rows(array, np.not_equal, column.pad)
-            case Role.CLASS:
-                rows[column.name] = array.to_numpy()
-    return rows
 
 
 def as_mapping(counts: Counts) -> dict[int, int]:

@@ -322,7 +322,8 @@ class Chat(Objective):
         bounds = index.sentence_offsets[index.offsets[[0, -1]]]
         mask = self.columns[-1]
         values = examples.column(mask.name)
-        learned, kept = ragged.count_others(values, mask.pad), len(values.flatten())
+        learned = ragged.count_in_rows(values, np.not_equal, mask.pad)
+        kept = len(values.flatten())
         return {
             "kept_tokens": kept,
             "trimmed_tokens": int(bounds[1] - bounds[0]) - kept,

@@ -1,7 +1,12 @@
 """The columns that several objectives share, by the names that models of Hugging Face expect."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
+import pyarrow as pa
+
+from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import ANY_LENGTH, NO_PAD, Column, Role, smallest_integer
 from corpusmill.objectives.masking.words import NO_WORD
 from corpusmill.tokenization.tokenizer_file import SpecialTokens
@@ -100,3 +105,46 @@ def boundary_column(max_seq_length: int, most_pieces: int) -> Column:
     dtype = smallest_integer(max_seq_length).name
     meaning = "where each document begins, from 0, and where the last one ends"
     return Column("cu_seqlens", dtype, meaning, most_pieces + 1, role=Role.BOUNDARIES)
+
+
+# [CLS] first [SEP], and second [SEP] where there is a second segment or an empty one.
+_FIRST_SPECIAL, _SECOND_SPECIAL = 2, 1
+_LENGTHS = {Role.TOKEN_IDS: "length", Role.TARGET_IDS: "target_length"}
+
+
+def measure_rows(rows: pa.RecordBatch, columns: Iterable[Column]) -> dict[str, np.ndarray]:
+    """Return what is counted of rows, int64[rows] each, by the distribution's name.
+
+    Args:
+        rows: as they are built, or written in a shard.
+        columns: those to measure, the tokens first.
+    """
+    measured: dict[str, np.ndarray] = {}
+    for column in columns:
+        array = rows.column(column.name)
+        match column.role:
+            case Role.TOKEN_IDS | Role.TARGET_IDS:
+                measured[_LENGTHS[column.role]] = ragged.row_lengths(array, column.pad)
+            case Role.FIRST_LENGTH | Role.SEGMENTS:
+                if column.width:
+                    second = ragged.count_in_rows(array)
+                    first = measured["length"] - second - _FIRST_SPECIAL
+                else:
+                    first = array.to_numpy().astype(np.int64)
+                    second = measured["length"] - first - _FIRST_SPECIAL
+                measured["first_segment_length"] = first
+                measured["second_segment_length"] = np.maximum(0, second - _SECOND_SPECIAL)
+            case Role.WORDS:
+                # 0 is a word's first token; padding is -1.
+                measured["words"] = ragged.count_in_rows(array, np.equal)
+            case Role.POSITIONS:
+                # Position 0 holds [CLS], which is never predicted, so that a 0 is padding.
+                measured["predictions"] = ragged.count_in_rows(array)
+            case Role.BOUNDARIES:
+                # All of a row's boundaries but the first are above 0, and padding is not.
+                measured["pieces"] = ragged.count_in_rows(array)
+            case Role.LEARNED:
+                measured["learned_tokens"] = ragged.count_in_rows(array, np.not_equal, column.pad)
+            case Role.CLASS:
+                measured[column.name] = array.to_numpy()
+    return measured

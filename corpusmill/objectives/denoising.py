@@ -37,7 +37,6 @@ from typing import NamedTuple
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.ragged import check_integers
 from corpusmill.arrays.randomness import draw, to_below
 from corpusmill.errors import UserError, option
 from corpusmill.tokenization.tokenizer_file import Vocabulary
@@ -245,19 +244,6 @@ def draw_parts(begins: np.ndarray, items: int, parts: int, key: np.uint64, first
 
 
 @njit
-def draw_lengths(
-    length: int, density: float, mean_span_length: float, key: np.uint64
-) -> tuple[int, int]:
-    """Return the tokens of a corrupted row and of its targets, without the token of a mode."""
-    if mean_span_length == 0:
-        least = least_prefix(length, density)
-        prefix = int(least + to_below(draw(key, 0), max(1, length - least)))
-        return prefix + 1, length - prefix + 1
-    lengths: tuple[int, int] = measure_spans(length, density, mean_span_length)
-    return lengths
-
-
-@njit
 def corrupt_rows(
     token_ids: np.ndarray,
     bounds: np.ndarray,
@@ -279,8 +265,8 @@ def corrupt_rows(
         end: the id of the token that ends inputs and targets.
 
     Raises:
-        ValueError: a row does not lie in the tokens, has more spans than there are sentinels, or a
-            denoiser that is not in the table; or the rows have another number of keys or kinds.
+        ValueError: a row has more spans than there are sentinels, or a denoiser that is not in the
+            table.
 
     Example:
         token_ids [5, 6, 7, 8, 9], one row, with a density of 0.4, spans of 2, sentinels [99, 98]
@@ -289,18 +275,18 @@ def corrupt_rows(
     rows, longest = len(bounds), 2
     densities, span_lengths, modes = denoisers
     input_offsets, target_offsets = np.zeros(rows + 1, np.int64), np.zeros(rows + 1, np.int64)
-    if len(keys) != rows or len(kinds) != rows:
-        raise ValueError("kinds and keys must be as many as rows")
     for row in range(rows):
-        if not 0 <= bounds[row, 0] <= bounds[row, 1] <= len(token_ids):
-            raise ValueError("rows must lie in the tokens")
         length, kind = bounds[row, 1] - bounds[row, 0], kinds[row]
         if not 0 <= kind < len(densities):
             raise ValueError("kinds must be numbers of denoisers")
         density, span_length = densities[kind], span_lengths[kind]
         if count_sentinels(length, density, span_length) > len(sentinels):
             raise ValueError("a row must not have more spans than there are sentinels")
-        lengths = draw_lengths(length, density, span_length, keys[row])
+        lengths = measure_spans(length, density, span_length)
+        if span_length == 0:
+            least = least_prefix(length, density)
+            prefix = int(least + to_below(draw(keys[row], 0), max(1, length - least)))
+            lengths = prefix + 1, length - prefix + 1
         input_offsets[row + 1] = input_offsets[row] + lengths[0] + (1 if modes[kind] >= 0 else 0)
         target_offsets[row + 1] = target_offsets[row] + lengths[1]
         longest = max(longest, length)
@@ -456,13 +442,8 @@ class SpanCorrupter:
             keys: uint64[rows], one for each row's draws.
 
         Raises:
-            TypeError: an argument is of another type.
-            ValueError: the arrays do not fit one another, a class has no denoiser, or a row needs
-                more sentinels than there are.
+            ValueError: a class has no denoiser, or a row needs more sentinels than there are.
         """
-        check_integers(token_ids=token_ids, bounds=bounds.ravel(), kinds=kinds, keys=keys)
-        if keys.dtype != np.uint64:
-            raise TypeError("keys must be of type uint64")
         sentinels = np.array(self.sentinel_ids, np.int64)
         corrupted: CorruptedRows = corrupt_rows(
             token_ids, bounds, kinds, keys, self._table, sentinels, self.end_id

@@ -47,7 +47,7 @@ from corpusmill.objectives.masking.masked_lm import MaskedLm
 from corpusmill.objectives.masking.tokens import MaskingRule
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.objective_options import ObjectiveOptions, Preset
-from corpusmill.objectives.tokenized_documents import Documents, measure_sentences, unpack_documents
+from corpusmill.objectives.tokenized_documents import measure_sentences, unpack_documents
 from corpusmill.settings.constraints import Needs, Range
 from corpusmill.tokenization.tokenizer_file import SpecialTokens, Vocabulary
 
@@ -202,26 +202,33 @@ class Electra(Objective):
         """Build packs of two segments, or pieces of documents that `pack` joins."""
         index, token_ids = unpack_documents(documents)
         if self.options.merge_documents:
-            return self._cut_documents(index, token_ids, repeat)
+            # Most documents have a single piece.
+            bounds = index.sentence_offsets[index.offsets]
+            pieces, offsets, owners, indices = cut_windows(token_ids, bounds, MERGED_PIECE_TOKENS)
+            starts = bounds[owners] + indices.astype(np.int64) * MERGED_PIECE_TOKENS
+            ones = np.ones(len(owners), np.uint16)
+            spans = single_spans(locate_stretches(index, owners, starts, np.diff(offsets)))
+            columns = [ragged.to_arrow(pieces, offsets), ones, ones, spans]
+            return self.make_rows(index.ids[owners], repeat.number, indices, columns)
         rule = packing.PackRule(
             self.options.max_seq_length,
             self.options.short_seq_prob,
             self.options.single_segment_prob,
             self.options.overflow == "keep",
         )
-        packs, spans = packing.draw_packs(index, np.uint64(repeat.seed), repeat.number, rule)
+        packs, parts = packing.draw_packs(index, np.uint64(repeat.seed), repeat.number, rule)
         input_ids, offsets = packing.assemble_packs(
-            packs, spans, token_ids, self.special.cls_id, self.special.sep_id
+            packs, parts, token_ids, self.special.cls_id, self.special.sep_id
         )
-        span_offsets = np.append(packs[:, packing.FIRST_SPAN], len(spans))
+        span_offsets = np.append(packs[:, packing.FIRST_SPAN], len(parts))
         places = np.repeat(packs[:, packing.DOCUMENT], np.diff(span_offsets))
-        parts = locate_stretches(index, places, *spans.T)
+        stretches = locate_stretches(index, places, *parts.T)
         values = (
             ragged.to_arrow(input_ids, offsets),
             packs[:, packing.FIRST_LENGTH],
             packs[:, packing.FIRST_TRIMMED],
             packs[:, packing.SECOND_TRIMMED],
-            span_lists(parts, span_offsets),
+            span_lists(stretches, span_offsets),
         )
         owners = index.ids[packs[:, packing.DOCUMENT]]
         return self.make_rows(owners, repeat.number, packs[:, packing.INDEX], values)
@@ -241,18 +248,6 @@ class Electra(Objective):
             "trimmed_tokens.second_segment": second,
             "long_sentences": int(np.count_nonzero(measure_sentences(documents) > room)),
         }
-
-    def _cut_documents(
-        self, index: Documents, token_ids: np.ndarray, repeat: Repeat
-    ) -> pa.RecordBatch:
-        """Cut documents into pieces, of which most have a single one."""
-        bounds = index.sentence_offsets[index.offsets]
-        pieces, offsets, owners, indices = cut_windows(token_ids, bounds, MERGED_PIECE_TOKENS)
-        starts = bounds[owners] + indices.astype(np.int64) * MERGED_PIECE_TOKENS
-        ones = np.ones(len(owners), np.uint16)
-        spans = single_spans(locate_stretches(index, owners, starts, np.diff(offsets)))
-        values = [ragged.to_arrow(pieces, offsets), ones, ones, spans]
-        return self.make_rows(index.ids[owners], repeat.number, indices, values)
 
     def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Join pieces of documents and cut them into full rows, if documents are merged."""

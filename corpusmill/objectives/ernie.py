@@ -51,7 +51,6 @@ from corpusmill.objectives.examples.sentence_pairs import NUM_SPECIAL
 from corpusmill.objectives.masking.masked_lm import (
     MaskShares,
     all_ids_but,
-    check_rows,
     check_shares,
 )
 from corpusmill.objectives.masking.tokens import row_keys
@@ -172,17 +171,11 @@ class ErnieMasker:
             labels: the type of input_ids[predictions], the original ids.
             prediction_offsets: int64[rows + 1].
 
-        Raises:
-            TypeError: an argument is of another type.
-            ValueError: the arrays do not fit one another.
-
         Example:
             input_ids [2, 10, 11, 3, 12, 3] with seg_labels [-1, 0, 1, -1, 0, -1], where 10 and 11
             are one word that is chosen, become [2, 4, 4, 3, 12, 3] with mask_id 4; positions
             [1, 2], labels [10, 11], prediction_offsets [0, 2].
         """
-        largest_id = max(self.mask_id, self.vocab_size - 1)
-        check_rows(input_ids, seg_labels, offsets, keys, largest_id)
         choice, replaced, random = map(float, self.shares)
         # Rounded, as 1 - 0.8 is not 0.2.
         above = (choice, round(1.0 - replaced, 12), round(1.0 - replaced - random, 12))

@@ -21,9 +21,8 @@ from corpusmill.arrays.columns import (
     tokens_of,
 )
 from corpusmill.corpus.document_options import TextMaker
-from corpusmill.objectives.columns import JOINED_COUNTS
-from corpusmill.objectives.examples.sentence_pairs import NUM_SPECIAL, fill_token_types
-from corpusmill.objectives.masking.words import count_words
+from corpusmill.objectives.columns import JOINED_COUNTS, measure_rows
+from corpusmill.objectives.examples.sentence_pairs import fill_token_types
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.text_cuts import Cuts
 
@@ -218,29 +217,7 @@ class Objective(ABC):
         Args:
             examples: rows of `built_columns`, before they are finished.
         """
-        rows = {}
-        for column in (column for column in self.built_columns if column.role is not Role.SPANS):
-            array = examples.column(column.name)
-            match column.role:
-                case Role.TOKEN_IDS:
-                    rows["length"] = np.diff(array.offsets)
-                case Role.WORDS:
-                    rows["words"] = count_words(*ragged.from_arrow(array))
-                case Role.POSITIONS:
-                    rows["predictions"] = np.diff(array.offsets)
-                case Role.TARGET_IDS:
-                    rows["target_length"] = np.diff(array.offsets)
-                case Role.BOUNDARIES:
-                    rows["pieces"] = np.diff(array.offsets) - 1
-                case Role.LEARNED:
-                    rows["learned_tokens"] = ragged.count_others(array, column.pad)
-                case Role.CLASS:
-                    rows[column.name] = array.to_numpy()
-                case Role.FIRST_LENGTH:
-                    rows["first_segment_length"] = array.to_numpy().astype(np.int64)
-                    # A row without a second segment has one special token fewer.
-                    second = rows["length"] - rows["first_segment_length"] - NUM_SPECIAL
-                    rows["second_segment_length"] = np.maximum(0, second)
+        rows = measure_rows(examples, self.built_columns)
         joined = [column.name for column in JOINED_COUNTS if column in self.built_columns]
         rows |= {name: examples.column(name).to_numpy() for name in joined}
         return {name: np.bincount(values) for name, values in rows.items()}

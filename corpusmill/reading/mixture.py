@@ -117,16 +117,10 @@ def _grow(quotas: Integers, sizes: npt.NDArray[np.int64], children: npt.NDArray[
 
 @njit
 def _assign(
-    numbers: np.ndarray,
-    starts: np.ndarray,
-    bases: np.ndarray,
-    sizes: np.ndarray,
-    children: np.ndarray,
-    roots: np.ndarray,
-    stretch: int,
-    seed: np.uint64,
+    numbers: np.ndarray, turns: Turns, stretch: int, seed: np.uint64
 ) -> tuple[np.ndarray, np.ndarray]:
     sources, source_numbers = np.empty_like(numbers), np.empty_like(numbers)
+    starts, bases, sizes, children, roots = turns
     count, stage = bases.shape[1], 0
     for i in range(len(numbers)):
         is_later = stage + 1 < len(starts) and numbers[i] >= starts[stage + 1]
@@ -340,7 +334,7 @@ class MixtureOrder:
         stretch = self.stretch if self.shuffle else 1
         numbers = np.asarray(numbers, np.int64)
         assigned: tuple[Integers, Integers] = _assign(
-            numbers, *self._turns, stretch, np.uint64(self.seed)
+            numbers, self._turns, stretch, np.uint64(self.seed)
         )
         return assigned
 

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.randomness import MAX_SEED
+from corpusmill.arrays.ragged import check_integers, longest_row
+from corpusmill.arrays.randomness import MAX_SEED, derive_key
 from corpusmill.errors import UserError
 
 # The label of a token that is not predicted, for models of Hugging Face and losses of PyTorch.
@@ -171,14 +172,19 @@ class Rows(Sequence[dict[str, Any]]):
         return (self[row] for row in range(len(self)))
 
     def lists(self, name: str) -> Lists:
-        """Return a column of lists.
+        """Return a column of lists, by which no kernel reads beside its arrays.
 
         Raises:
-            TypeError: the column has one number per row.
+            TypeError: the column has one number per row, or its offsets are not integers.
+            ValueError: its offsets do not fit the rows or the values.
         """
         column = self.columns[name]
         if not isinstance(column, Lists):
             raise TypeError(f"{name} has one number per row, not a list")
+        check_integers(offsets=column.offsets)
+        is_flat = np.ndim(column.values) == 1 and len(column.offsets) == len(self) + 1
+        if not is_flat or longest_row(column.offsets, len(column.values)) < 0:
+            raise ValueError(f"{name} must have offsets that ascend, of its rows and values")
         return column
 
 
@@ -293,6 +299,27 @@ def gather_numbers(parts: Sequence[Part], size: int, dtype: str | None = None) -
     for values, rows, places in parts:
         gathered[places] = np.asarray(values)[rows]
     return gathered
+
+
+@njit
+def derive_sample_keys(
+    seed: int, samples: np.ndarray, epochs: np.ndarray, purpose: int
+) -> np.ndarray:
+    """Return the keys by which samples are changed in their epochs, as by masks.
+
+    Args:
+        seed: 0 to 2**64 - 1.
+        samples: int64[rows], the numbers of the samples.
+        epochs: int64[rows], the epoch in which each is read.
+        purpose: what is drawn.
+
+    Returns:
+        uint64[rows].
+    """
+    keys = np.empty(len(samples), np.uint64)
+    for i in range(len(samples)):
+        keys[i] = derive_key(seed, samples[i], epochs[i], purpose)
+    return keys
 
 
 @njit

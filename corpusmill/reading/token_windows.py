@@ -21,7 +21,7 @@ from corpusmill.dataset.manifest import MANIFEST
 from corpusmill.errors import UserError, option
 from corpusmill.objectives.examples.fill_in_the_middle import (
     FIM_TOKENS,
-    derive_window_keys,
+    WINDOWS,
     find_tokens,
     rearrange_windows,
 )
@@ -40,6 +40,7 @@ from corpusmill.reading.rows import (
     check_minimum,
     check_seed,
     check_share,
+    derive_sample_keys,
     group,
 )
 
@@ -145,7 +146,7 @@ class TokenWindows(Samples):
         windows = np.empty((len(samples), width), self._dtype)
         self._fill(self.find_begins(samples), windows)
         if self._fim_tokens:
-            keys = derive_window_keys(np.uint64(self.seed), samples, epochs)
+            keys = derive_sample_keys(np.uint64(self.seed), samples, epochs, WINDOWS)
             share = (self.fim_rate, self.fim_spm_share)
             rearrange_windows(windows, keys, *share, *self._fim_tokens)
         offsets = np.arange(0, (len(samples) + 1) * width, width)

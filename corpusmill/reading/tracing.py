@@ -66,7 +66,10 @@ def stored_rows(samples: Samples, numbers: Integers) -> list[list[StoredRow]]:
         numbers: int64[n], those of the samples.
     """
     if isinstance(samples, JoinedSamples):
-        return _rows_of_joined(samples, numbers)
+        rows: dict[int, list[StoredRow]] = {}
+        for source, inner, places in group(numbers, np.cumsum([0, *map(len, samples.sources)])):
+            rows |= zip(places.tolist(), stored_rows(samples.sources[source], inner), strict=True)
+        return [rows[place] for place in range(len(numbers))]
     if isinstance(samples, TokenWindows):
         return _rows_of_windows(samples, numbers)
     if isinstance(samples, TokenPacks):
@@ -74,14 +77,6 @@ def stored_rows(samples: Samples, numbers: Integers) -> list[list[StoredRow]]:
     if isinstance(samples, DataSet):
         return [[StoredRow(samples, row)] for row in samples.rows_in_split(numbers).tolist()]
     raise TypeError(f"the rows of {type(samples).__name__} are not known")
-
-
-def _rows_of_joined(samples: JoinedSamples, numbers: Integers) -> list[list[StoredRow]]:
-    starts = np.cumsum([0, *map(len, samples.sources)])
-    rows: dict[int, list[StoredRow]] = {}
-    for source, inner, places in group(numbers, starts):
-        rows |= zip(places.tolist(), stored_rows(samples.sources[source], inner), strict=True)
-    return [rows[place] for place in range(len(numbers))]
 
 
 def _rows_of_windows(samples: TokenWindows, numbers: Integers) -> list[list[StoredRow]]:
@@ -251,22 +246,16 @@ class Run:
         if not isinstance(self.batching, FixedBatches):
             cause = "a batch by length depends on all samples around it"
             raise UserError("batching", cause, "Give the number of a step instead")
+        size = self.world_size * self.batching.batch_size
+        steps = self.batching.count_steps(len(self.order), self.world_size)
         for epoch in epochs:
             check_epoch("epoch", epoch, len(self.order))
             numbers = self._numbers_of(samples, epoch)
             located = self.order.locate(numbers).tolist()
             for number, sample in zip(numbers.tolist(), located, strict=True):
-                step = self._step_of(self.batching, number - epoch * len(self.order))
-                if step is not None:
-                    yield Reading(sample, epoch, step, number % self.world_size)
-
-    def _step_of(self, batching: FixedBatches, place: int) -> int | None:
-        """Return the step that reads a place of an epoch; None if it is left out."""
-        size = self.world_size * batching.batch_size
-        steps = batching.count_steps(len(self.order), self.world_size)
-        if place // size < steps:
-            return place // size
-        return None if batching.drop_last else steps - 1
+                step = (number - epoch * len(self.order)) // size
+                if step < steps or not self.batching.drop_last:
+                    yield Reading(sample, epoch, min(step, steps - 1), number % self.world_size)
 
     def _numbers_of(self, samples: Integers, epoch: int) -> Integers:
         """Return the numbers in an epoch at which samples are read, ascending."""

@@ -22,10 +22,6 @@ from numba.core.errors import NumbaError
 
 from corpusmill.arrays import ragged
 from corpusmill.errors import UserError, count_things
-from corpusmill.objectives.ernie import ErnieMasker
-from corpusmill.objectives.examples.packing import order_by_length, pack_best_fit
-from corpusmill.objectives.masking.masked_lm import MaskedLm
-from corpusmill.objectives.masking.tokens import MaskingRule, row_keys
 from corpusmill.reading.collate.causal_collators import (
     CausalLmCollator,
     PackedCollator,
@@ -37,7 +33,6 @@ from corpusmill.reading.collate.collators import (
     attention_mask,
     collator_for,
     pad,
-    scatter_labels,
 )
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists, Rows
@@ -99,15 +94,6 @@ def check_attention_mask(offsets: Any, width: Any) -> None:
     same(marks, [[1] * size + [0] * (width - size) for size in np.diff(offsets).tolist()])
 
 
-def check_scatter_labels(positions: Any, ends: Any, labels: Any, others: Any, width: Any) -> None:
-    matrix = scatter_labels(positions, ends, labels, others, width)
-    expected = [[-100] * width for _ in range(len(ends) - 1)]
-    for row, *pairs in zip(expected, cut(positions, ends), cut(labels, others), strict=True):
-        for position, label in zip(*pairs, strict=True):
-            row[position] = label
-    same(matrix, expected)
-
-
 def check_take(values: Any, offsets: Any, rows: Any) -> None:
     taken, ends = ragged.take(values, offsets, rows)
     all_rows = [values[begin:end].tolist() for begin, end in pairwise(offsets.tolist())]
@@ -117,43 +103,6 @@ def check_take(values: Any, offsets: Any, rows: Any) -> None:
 def check_take_rows(columns: Any, rows: Any) -> None:
     batch = pa.RecordBatch.from_arrays([pa.array(part) for part in columns], ["a", "b", "c"])
     assert ragged.take_rows(batch, rows).to_pylist() == batch.take(pa.array(rows)).to_pylist()
-
-
-def check_order_by_length(lengths: Any, longest: Any) -> None:
-    order = order_by_length(lengths, longest)
-    same(order, sorted(range(len(lengths)), key=lambda piece: -int(lengths[piece])))
-
-
-def check_pack_best_fit(lengths: Any, max_seq_length: Any) -> None:
-    pieces, ends = pack_best_fit(lengths, max_seq_length)
-    rows = cut(pieces, ends)
-    assert sorted(piece for row in rows for piece in row) == [*range(len(lengths))]
-    assert all(sum(int(lengths[piece]) for piece in row) <= max_seq_length for row in rows)
-
-
-def check_masks(before: Any, after: Any, ends: Any, masks: Any) -> None:
-    positions, labels, mask_ends = masks
-    begins = np.repeat(ends[:-1], np.diff(mask_ends))
-    assert before[begins + positions].tolist() == labels.tolist()
-    changed = np.flatnonzero(before != after)
-    assert {*changed.tolist()} <= {*(begins + positions).tolist()}
-
-
-def check_mask(whole_words: bool, rows: Any, rule: Any) -> None:
-    masked_lm = MaskedLm(MaskingRule(*rule), True, whole_words, 2, 64, SPECIAL, VOCABULARY, "int16")
-    before = np.array(rows[0])
-    masks = masked_lm.mask(*rows)
-    check_masks(before, rows[0], rows[2], masks)
-
-
-def check_mask_words(rows: Any, prob: Any) -> None:
-    before = np.array(rows[0])
-    masks = ErnieMasker(prob, 4, VOCABULARY).mask(*rows)
-    check_masks(before, rows[0], rows[2], masks)
-
-
-def check_row_keys(documents: Any, repeat: Any, indices: Any) -> None:
-    assert len(row_keys(np.uint64(1), documents, repeat, indices)) == len(documents)
 
 
 def check_collator(collator: Any, drawn: Any) -> None:
@@ -174,21 +123,6 @@ def check_data_set(data: DataSet, samples: Any, epochs: Any) -> None:
 
 
 ids = arrays("int16", st.integers(-1, 12))
-words = arrays("int8", st.integers(-1, 2))
-rules = st.tuples(
-    st.sampled_from([0.15, 1.0, 0.0, -1.0, 2.0, float("nan")]), numbers, numbers, numbers
-)
-
-
-def rows_to_mask(sizes: list[int]) -> tuple[np.ndarray, ...]:
-    """Return rows of words of two tokens, and their keys."""
-    total = sum(sizes)
-    keys = np.arange(len(sizes), dtype=np.uint64)
-    ends = narrow(ends_of(sizes), "int64")
-    return np.full(total, 7, np.int16), narrow([0, 1] * total, "int8")[:total], ends, keys
-
-
-maskable = st.tuples(ids, words, offsets(), arrays("uint64")) | lengths.map(rows_to_mask)
 
 
 def columns_of(*names: str) -> st.SearchStrategy[Any]:
@@ -242,16 +176,10 @@ def all_calls(folder: Path) -> dict[str, tuple[Callable[..., None], tuple[Any, .
         )
     )
     return {
-        "pad": (check_pad, (ids, offsets(), counts, counts)),
+        "pad": (check_pad, (ids, offsets(), counts, numbers)),
         "attention_mask": (check_attention_mask, (offsets(), counts)),
-        "scatter_labels": (check_scatter_labels, (ids, offsets(), ids, offsets(), counts)),
         "take": (check_take, (ids, offsets("int32"), arrays("int64"))),
         "take_rows": (check_take_rows, (tables, arrays("int64"))),
-        "order_by_length": (check_order_by_length, (arrays("int64"), counts)),
-        "pack_best_fit": (check_pack_best_fit, (arrays("int64"), counts)),
-        "mask": (check_mask, (st.booleans(), maskable, rules)),
-        "mask_words": (check_mask_words, (maskable, st.sampled_from([0.5, 0, 1]))),
-        "row_keys": (check_row_keys, (arrays("uint64"), st.integers(0, 3), arrays("int64"))),
         **{
             name: (check_collator, parts)
             for name, parts in collators.items()

@@ -23,7 +23,6 @@ import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import (
-    derive_key,
     derive_keys,
     draw,
     purpose_of,
@@ -68,7 +67,8 @@ PLAIN, PSM, SPM = 0, 1, 2
 DRAWS = 3
 
 _DOCUMENTS = purpose_of("corpusmill.fill-in-the-middle")
-_WINDOWS = purpose_of("corpusmill.fill-in-the-middle.windows")
+# What is drawn for windows, which readers rearrange.
+WINDOWS = purpose_of("corpusmill.fill-in-the-middle.windows")
 
 
 @dataclass(frozen=True)
@@ -104,24 +104,6 @@ def derive_document_keys(seed: int, documents: npt.NDArray[np.uint64]) -> npt.ND
         documents: uint64[documents], their ids.
     """
     keys: npt.NDArray[np.uint64] = derive_keys(np.uint64(seed), documents, 0, _DOCUMENTS)
-    return keys
-
-
-@njit
-def derive_window_keys(seed: int, samples: np.ndarray, epochs: np.ndarray) -> np.ndarray:
-    """Return the keys by which windows are rearranged in their epochs.
-
-    Args:
-        seed: 0 to 2**64 - 1.
-        samples: int64[windows], their numbers.
-        epochs: int64[windows], the epoch in which each is read.
-
-    Returns:
-        uint64[windows].
-    """
-    keys = np.empty(len(samples), np.uint64)
-    for i in range(len(samples)):
-        keys[i] = derive_key(seed, samples[i], epochs[i], _WINDOWS)
     return keys
 
 
@@ -403,7 +385,7 @@ def rearrange_windows(
         begin = place = texts = 0
         while place < width:
             end = begin
-            while end < width and not _contains(around, source[end]):
+            while end < width and source[end] not in around:
                 end += 1
             form, counter = PLAIN, texts * DRAWS
             if end > begin:
@@ -414,14 +396,6 @@ def rearrange_windows(
             if end < width:
                 place = _write_token(source[end], windows[i], place)
             begin, texts = end + 1, texts + 1
-
-
-@njit
-def _contains(tokens: np.ndarray, token: int) -> bool:
-    for each in tokens:  # noqa: SIM110  the compiler knows no generators here
-        if each == token:
-            return True
-    return False
 
 
 @njit

@@ -22,23 +22,20 @@ and positions inside a piece.
 """
 
 from collections.abc import Iterable, Iterator
-from operator import index
 
 import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.ragged import check_integers, cut_rows
+from corpusmill.arrays.ragged import cut_rows
 from corpusmill.knobs import knob
 from corpusmill.layout.sorting import cut_into_groups
 from corpusmill.objectives.columns import SPANS
 from corpusmill.objectives.examples.row_spans import join_lists
 
-# The tree has a place for each number of tokens.
-_MOST_TOKENS = 2**24
 
-
+@njit
 def order_by_length(lengths: np.ndarray, longest: int) -> np.ndarray:
     """Order pieces by decreasing length; pieces of equal length keep their order.
 
@@ -49,32 +46,11 @@ def order_by_length(lengths: np.ndarray, longest: int) -> np.ndarray:
     Returns:
         int64[pieces].
 
-    Raises:
-        TypeError: the lengths are not a flat array of integers.
-        ValueError: a length is out of range.
-
     Example:
         lengths [3, 5, 3] give [1, 0, 2].
     """
-    check_integers(lengths=lengths)
-    numbers = lengths.astype(np.int64, copy=False)
-    if index(longest) > _MOST_TOKENS:
-        longest = max(0, min(longest, int(numbers.max(initial=0))))
-    if longest > _MOST_TOKENS:
-        if numbers.min() < 0:
-            raise ValueError("lengths must be from 0 to longest")
-        return np.argsort(-numbers, kind="stable")
-    order: np.ndarray = _order_by_length(numbers, longest)
-    return order
-
-
-@njit
-def _order_by_length(lengths: np.ndarray, longest: int) -> np.ndarray:
-    """Order pieces, as `order_by_length` describes."""
-    starts = np.zeros(max(0, longest) + 2, np.int64)
+    starts = np.zeros(longest + 2, np.int64)
     for length in lengths:
-        if not 0 <= length <= longest:
-            raise ValueError("lengths must be from 0 to longest")
         starts[longest - length + 1] += 1
     for i in range(longest + 1):
         starts[i + 1] += starts[i]
@@ -141,7 +117,7 @@ def assign_rows(lengths: np.ndarray, max_seq_length: int) -> tuple[np.ndarray, i
     tops, below = np.full(max_seq_length + 1, -1, np.int64), np.empty(len(lengths), np.int64)
     # A row is identified by its longest piece, which opened it.
     openers = np.empty(len(lengths), np.int64)
-    for piece in _order_by_length(lengths, max_seq_length):
+    for piece in order_by_length(lengths, max_seq_length):
         room = find_room(tree, lengths[piece])
         opener = piece
         if room < 0:
@@ -167,36 +143,21 @@ def assign_rows(lengths: np.ndarray, max_seq_length: int) -> tuple[np.ndarray, i
     return rows, num_rows
 
 
+@njit
 def pack_best_fit(lengths: np.ndarray, max_seq_length: int) -> tuple[np.ndarray, np.ndarray]:
     """Pack pieces into rows.
 
     Args:
         lengths: int64[pieces], each in [1, max_seq_length].
-        max_seq_length: the most tokens of a row, up to 2**24.
+        max_seq_length: the most tokens of a row.
 
     Returns:
         pieces: int64[pieces], row after row; the pieces of a row keep their order.
         offsets: int64[rows + 1] into pieces.
 
-    Raises:
-        TypeError: the lengths are not a flat array of integers.
-        ValueError: a length or `max_seq_length` is out of range.
-
     Example:
         lengths [2, 6, 3, 4, 1] and max_seq_length 8 give [0, 1, 2, 3, 4] and [0, 2, 5].
     """
-    if not 1 <= max_seq_length <= _MOST_TOKENS:
-        raise ValueError(f"max_seq_length must be from 1 to {_MOST_TOKENS}")
-    check_integers(lengths=lengths)
-    packed: tuple[np.ndarray, np.ndarray] = _pack_best_fit(
-        lengths.astype(np.int64, copy=False), index(max_seq_length)
-    )
-    return packed
-
-
-@njit
-def _pack_best_fit(lengths: np.ndarray, max_seq_length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pack pieces, as `pack_best_fit` describes."""
     rows, num_rows = assign_rows(lengths, max_seq_length)
     offsets = np.zeros(num_rows + 1, np.int64)
     for row in rows:
@@ -236,18 +197,11 @@ def pack_close_fit(
             the order of pieces does.
         offsets: int64[rows + 1] into pieces.
 
-    Raises:
-        TypeError: the lengths are not a flat array of integers.
-        ValueError: a length is out of range.
-
     Example:
         lengths [6, 5, 3, 2, 2] and max_seq_length 8 give [0, 3, 1, 2, 4] and [0, 2, 4, 5]; with
         rest 4, the last row is not begun.
     """
-    check_integers(lengths=lengths)
-    if len(lengths) and not 1 <= lengths.min() <= lengths.max() <= max_seq_length:
-        raise ValueError("lengths must be from 1 to max_seq_length")
-    rows, openers = _fill_rows(lengths.astype(np.int64, copy=False), max_seq_length, rest)
+    rows, openers = _fill_rows(lengths, max_seq_length, rest)
     # Rows are renumbered by the places of the pieces that begin them.
     numbers = np.empty(len(openers) + 1, np.int64)
     numbers[np.argsort(openers)] = np.arange(len(openers))

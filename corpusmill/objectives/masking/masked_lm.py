@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
-from corpusmill.arrays.ragged import check_integers, longest_row
 from corpusmill.errors import UserError, option
 from corpusmill.objectives.columns import prediction_columns, word_column
 from corpusmill.objectives.masking.tokens import COUNTED, MaskingRule, mask_rows, mask_weighted
@@ -88,43 +87,6 @@ def check_shares(shares: MaskShares) -> None:
         raise UserError(value, "they are not shares of all predictions", cure)
 
 
-def check_rows(
-    input_ids: np.ndarray,
-    seg_labels: np.ndarray | None,
-    offsets: np.ndarray,
-    keys: np.ndarray,
-    largest_id: int,
-) -> None:
-    """Refuse rows for which a kernel would read or write beside its arrays.
-
-    Args:
-        input_ids: integers[tokens].
-        seg_labels: int8[tokens]; None if the words do not matter.
-        offsets: integers[rows + 1].
-        keys: uint64[rows].
-        largest_id: the largest id that may replace a token.
-
-    Raises:
-        TypeError: an argument is of another type.
-        ValueError: the offsets do not fit the ids, or there is another number of labels or keys.
-    """
-    check_integers(input_ids=input_ids, offsets=offsets, keys=keys)
-    if not input_ids.flags.writeable:
-        raise ValueError("input_ids must be writable")
-    if keys.dtype != np.uint64:
-        raise TypeError("keys must be of type uint64")
-    if largest_id > np.iinfo(input_ids.dtype).max:
-        raise TypeError(f"input_ids must be of a type that holds {largest_id}")
-    if longest_row(offsets, len(input_ids)) < 0:
-        raise ValueError("offsets must ascend, and not exceed the number of input_ids")
-    if len(keys) != len(offsets) - 1:
-        raise ValueError("keys must have one number for each row")
-    if seg_labels is not None:
-        check_integers(seg_labels=seg_labels)
-        if len(seg_labels) != len(input_ids):
-            raise ValueError("seg_labels must have one number for each of input_ids")
-
-
 @dataclass(frozen=True)
 class MaskedLm:
     """How rows are masked for a masked language model.
@@ -154,19 +116,14 @@ class MaskedLm:
     changeable: ClassVar[frozenset[str]] = frozenset([*MaskShares._fields, "token_weights"])
 
     def __post_init__(self) -> None:
-        """Check what kernels take for granted.
+        """Check the weights of tokens.
 
         Raises:
-            ValueError: a special id is not in the vocabulary, or weights are not as they must be.
+            ValueError: they are not as they must be.
         """
-        special, rule = self.special, self.rule
-        ids = {special.cls_id, special.sep_id, special.pad_id, *special.all_ids, rule.mask_id}
-        for token in ids:
-            if token is not None and not 0 <= token < self.vocab_size:
-                raise ValueError(f"the special token {token} must be in the vocabulary")
         if weights := self.token_weights:
             is_valid = len(weights) == self.vocab_size and all(map(isfinite, weights))
-            if not is_valid or min(weights) < 0 or self.whole_words or rule.draws_each:
+            if not is_valid or min(weights) < 0 or self.whole_words or self.rule.draws_each:
                 raise ValueError(
                     f"token_weights must be {self.vocab_size} numbers of 0 and more, for single "
                     "tokens that are not drawn each by itself"
@@ -259,9 +216,7 @@ class MaskedLm:
             prediction_offsets: int64[rows + 1].
 
         Raises:
-            TypeError: an argument is of another type.
-            ValueError: the arrays do not fit one another, an id is not in the vocabulary, or the
-                vocabulary has only special tokens.
+            ValueError: an id is not in the vocabulary, or this has only special tokens.
 
         Example:
             input_ids [2, 10, 11, 3, 12, 3], where 2 and 3 are [CLS] and [SEP], may become
@@ -272,8 +227,6 @@ class MaskedLm:
         # The programs of ModernBERT and DistilBERT replace by any id.
         takes_any = rule.draws_each or self.token_weights
         ids = all_other_ids(() if takes_any else self.special.all_ids, self.vocab_size)
-        words, size = seg_labels if self.whole_words else None, self.vocab_size
-        check_rows(input_ids, words, offsets, keys, size - 1)
         if not len(ids):
             raise ValueError("the vocabulary must have tokens that are not special")
         masked: tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -281,8 +234,8 @@ class MaskedLm:
             masked = mask_words(input_ids, seg_labels, offsets, keys, ids, rule, self.max_ngram)
         else:
             # The table of ids has a place for any number of 16 bits.
-            is_wide = input_ids.itemsize > 2
-            if is_wide and not 0 <= input_ids.min(initial=0) <= input_ids.max(initial=0) < size:
+            least, most = input_ids.min(initial=0), input_ids.max(initial=0)
+            if input_ids.itemsize > 2 and not 0 <= least <= most < self.vocab_size:
                 raise ValueError("input_ids must be ids of the vocabulary")
             if rule.draws_each or self.token_weights:
                 masked = mask_weighted(input_ids, offsets, keys, self._weights, ids, rule)

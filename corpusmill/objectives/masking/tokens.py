@@ -85,8 +85,6 @@ def row_keys(seed: int, documents: np.ndarray, repeat: int, indices: np.ndarray)
         keys of a shard's first three rows in the second epoch:
         row_keys(seed, np.full(3, shard, np.uint64), 1, np.arange(3)).
     """
-    if len(indices) != len(documents):
-        raise ValueError("indices must be as many as documents")
     keys = np.empty(len(documents), np.uint64)
     for i in range(len(documents)):
         keys[i] = draw(derive_key(seed, documents[i], repeat, MASKING), indices[i])

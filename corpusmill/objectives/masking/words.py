@@ -263,24 +263,3 @@ def mask_words(
         prediction_offsets[i + 1] = end
     written = prediction_offsets[-1]
     return positions[:written], labels[:written], prediction_offsets
-
-
-@njit
-def count_words(seg_labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Count the words of each sequence.
-
-    Args:
-        seg_labels: int8[tokens].
-        offsets: integers[sequences + 1].
-
-    Returns:
-        int64[sequences].
-
-    Example:
-        [-1, 0, 1, -1, 0, -1] and [0, 6] give [2].
-    """
-    words = np.zeros(len(offsets) - 1, np.int64)
-    for i in range(len(words)):
-        for place in range(offsets[i], offsets[i + 1]):
-            words[i] += seg_labels[place] == FIRST_OF_WORD
-    return words

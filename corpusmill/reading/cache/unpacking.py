@@ -65,7 +65,11 @@ def check_rows(
         if _count_rows(values) != len(tokens.offsets) - 1:
             raise ValueError(f"{column.name} has another number of rows")
         if column.role.aligned_with:
-            _check_lengths(rows, column, column_of(columns, column.role.aligned_with))
+            aligned = column_of(columns, column.role.aligned_with)
+            name = aligned.name if aligned else str(column.role.aligned_with)
+            lists = (_lists(rows, column.name), _lists(rows, name))
+            if not np.array_equal(lists[0].offsets, lists[1].offsets):
+                raise ValueError(f"rows of {column.name} are not as long as those of {name}")
         _check_range(values, column, vocab_size)
         if column.role is Role.POSITIONS:
             positions = _lists(rows, column.name)
@@ -103,17 +107,6 @@ def _lists(rows: Mapping[str, Values], name: str) -> Lists:
     if not isinstance(lists, Lists):
         raise ValueError(f"it has no lists of {name}")
     return lists
-
-
-def _check_lengths(rows: Mapping[str, Values], column: Column, aligned: Column | None) -> None:
-    name = aligned.name if aligned else str(column.role.aligned_with)
-    values, others = rows[column.name], rows.get(name)
-    if not (
-        isinstance(values, Lists)
-        and isinstance(others, Lists)
-        and np.array_equal(values.offsets, others.offsets)
-    ):
-        raise ValueError(f"rows of {column.name} are not as long as those of {name}")
 
 
 def _check_range(values: Values, column: Column, vocab_size: int) -> None:
@@ -325,7 +318,7 @@ def load_piece(folder: Location, manifest: Manifest, piece: Piece) -> dict[str, 
         parts, end = [], 0
         for batch in batches:
             values = batch[column.name]
-            rows = np.arange(len(values.offsets) - 1 if isinstance(values, Lists) else len(values))
+            rows = np.arange(_count_rows(values))
             parts.append(Part(values, rows, rows + end))
             end += len(rows)
         gather = gather_lists if column.width else gather_numbers

@@ -11,7 +11,6 @@ from typing import get_args
 import numpy as np
 
 from corpusmill.arrays.columns import Column, Role, column_of
-from corpusmill.arrays.ragged import check_integers, longest_row
 from corpusmill.reading.collate.collators import (
     CollatorOptions,
     Layout,
@@ -21,8 +20,11 @@ from corpusmill.reading.collate.collators import (
     pad,
     refuse_others,
 )
-from corpusmill.reading.collate.diffusion_collator import DiffusionCollator, collate_diffusion
-from corpusmill.reading.collate.masked_diffusion import MaskedDiffusion
+from corpusmill.reading.collate.masked_diffusion import (
+    DiffusionCollator,
+    MaskedDiffusion,
+    collate_diffusion,
+)
 from corpusmill.reading.collate.packed_layouts import is_shifted, lay_out
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.recorded_options import check_suits
@@ -87,9 +89,7 @@ class WindowCollator(Collator):
             ValueError: windows differ in length.
         """
         tokens = rows.lists(TOKENS)
-        check_integers(values=tokens.values, offsets=tokens.offsets)
-        longest = longest_row(tokens.offsets, len(tokens.values))
-        if longest < 0 or longest * len(rows) != tokens.offsets[-1] - tokens.offsets[0]:
+        if np.diff(tokens.lengths).any():
             raise ValueError("windows must have one length")
         stored = tokens.flat.reshape(len(rows), -1)
         if self.predicted == "targets":

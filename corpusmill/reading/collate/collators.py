@@ -1,7 +1,7 @@
 """From rows to the arguments of a model: what all collators share, and which one is used.
 
-    MaskedLmCollator          masked rows: BERT, ALBERT, RoBERTa, ERNIE, ELECTRA's generator
-    PackedMaskedLmCollator    packed masked rows: ModernBERT
+    MaskedLmCollator          masked rows: BERT, ALBERT, RoBERTa, ERNIE, ELECTRA's generator; also
+                              packed ones: ModernBERT
     CausalLmCollator          windows of documents, or documents: GPT
     WindowCollator            windows of a token stream: GPT
     PackedCollator            packed rows: GPT
@@ -16,20 +16,17 @@ rows.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_args
 
 import numpy as np
 import numpy.typing as npt
-from numba.core.errors import TypingError
 
 from corpusmill.arrays.columns import ANY_LENGTH, LONGEST_ROW, Role
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.ragged import are_integers, longest_row
-from corpusmill.dataset.manifest import Manifest
+from corpusmill.arrays.ragged import longest_row
 from corpusmill.errors import UserError, first_line, option
 from corpusmill.objectives.masking.masked_lm import MaskShares
 from corpusmill.objectives.registry import OBJECTIVES
-from corpusmill.reading.collate.masked_diffusion import MaskedDiffusion
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.recorded_options import check_suits, options_of
@@ -43,6 +40,9 @@ from corpusmill.reading.rows import (
     check_seed,
     gather_lists,
 )
+
+if TYPE_CHECKING:
+    from corpusmill.reading.collate.masked_diffusion import MaskedDiffusion
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,7 @@ class Padding:
         return -(-tokens // multiple) * multiple
 
 
+@njit
 def pad(values: np.ndarray, offsets: np.ndarray, width: int, fill: int) -> np.ndarray:
     """Return lists as the rows of a matrix, filled at their ends.
 
@@ -120,37 +121,26 @@ def pad(values: np.ndarray, offsets: np.ndarray, width: int, fill: int) -> np.nd
         int64[rows, width].
 
     Raises:
-        TypeError: an argument is not a flat array of integers, or not an integer.
         ValueError: the offsets do not fit the values, or a list is longer than the width, which
             is 2**28 at most.
 
     Example:
         the lists [7, 8] and [9], width 3 and fill 0 give [[7, 8, 0], [9, 0, 0]].
     """
-    types = "values and offsets must be flat arrays of integers, width and fill integers"
-    return _run(_pad, types, values, offsets, width, fill)
-
-
-@njit
-def _pad(values: np.ndarray, offsets: np.ndarray, width: int, fill: int) -> np.ndarray:
-    """Return lists as rows, as `pad` describes."""
-    longest = longest_row(offsets, len(values))
-    if longest < 0 or not are_integers(values) or not are_integers(offsets):
-        raise ValueError("offsets must ascend, and not exceed the number of values")
-    if not longest <= width <= LONGEST_ROW:
-        raise ValueError("width must be from the length of the longest list to 2**28")
-    fill ^= 0  # only integers have this operation
+    if not 0 <= longest_row(offsets, len(values)) <= width <= LONGEST_ROW:
+        raise ValueError("offsets must ascend within the values, and lists fit into the width")
     matrix = np.empty((len(offsets) - 1, width), np.int64)
     for i in range(len(offsets) - 1):
         # Indices of slices start at 0, which spares a check for negative ones at each value: three
         # times as fast.
         row, source = matrix[i], values[offsets[i] : offsets[i + 1]]
         for j in range(len(source)):
-            row[j] = source[j]
+            row[j] = source[j] ^ 0  # only integers have this operation
         row[len(source) :] = fill
     return matrix
 
 
+@njit
 def attention_mask(offsets: np.ndarray, width: int) -> np.ndarray:
     """Return a matrix with 1 at the values of a list and 0 after them.
 
@@ -162,25 +152,14 @@ def attention_mask(offsets: np.ndarray, width: int) -> np.ndarray:
         int64[rows, width].
 
     Raises:
-        TypeError: an argument is not a flat array of integers, or not an integer.
         ValueError: the offsets do not ascend, or a list is longer than the width, which
             is 2**28 at most.
 
     Example:
         offsets [0, 2, 3] and width 3 give [[1, 1, 0], [1, 0, 0]].
     """
-    types = "offsets must be a flat array of integers, and width an integer"
-    return _run(_mark, types, offsets, width)
-
-
-@njit
-def _mark(offsets: np.ndarray, width: int) -> np.ndarray:
-    """Return a mask, as `attention_mask` describes."""
-    longest = longest_row(offsets, -1)
-    if longest < 0 or not are_integers(offsets):
-        raise ValueError("offsets must ascend from 0 or more")
-    if not longest <= width <= LONGEST_ROW:
-        raise ValueError("width must be from the length of the longest list to 2**28")
+    if not 0 <= longest_row(offsets, -1) <= width <= LONGEST_ROW:
+        raise ValueError("offsets must ascend, and lists fit into the width")
     matrix = np.empty((len(offsets) - 1, width), np.int64)
     for i in range(len(offsets) - 1):
         length = offsets[i + 1] - offsets[i]
@@ -189,6 +168,7 @@ def _mark(offsets: np.ndarray, width: int) -> np.ndarray:
     return matrix
 
 
+@njit
 def scatter_labels(
     positions: np.ndarray,
     position_offsets: np.ndarray,
@@ -209,34 +189,12 @@ def scatter_labels(
         int64[rows, width].
 
     Raises:
-        TypeError: an argument is not a flat array of integers, or not an integer.
-        ValueError: offsets do not fit their values, a row's positions and labels differ in number,
-            a position is not a column of the matrix, or the width exceeds 2**28.
+        ValueError: a row's positions and labels differ in number, or a position is not a column of
+            the matrix.
 
     Example:
         position [1] and label [42] of one row and width 3 give [[-100, 42, -100]].
     """
-    types = "all but width must be flat arrays of integers, and width an integer"
-    return _run(_scatter, types, positions, position_offsets, labels, label_offsets, width)
-
-
-@njit
-def _scatter(
-    positions: np.ndarray,
-    position_offsets: np.ndarray,
-    labels: np.ndarray,
-    label_offsets: np.ndarray,
-    width: int,
-) -> np.ndarray:
-    """Return labels at their positions, as `scatter_labels` describes."""
-    if longest_row(position_offsets, len(positions)) < 0 or not are_integers(positions):
-        raise ValueError("position_offsets must ascend, and not exceed the number of positions")
-    if longest_row(label_offsets, len(labels)) < 0 or not are_integers(labels):
-        raise ValueError("label_offsets must ascend, and not exceed the number of labels")
-    if len(label_offsets) != len(position_offsets):
-        raise ValueError("label_offsets must have as many rows as position_offsets")
-    if not 0 <= width <= LONGEST_ROW:
-        raise ValueError("width must be from 0 to 2**28")
     matrix = np.full((len(position_offsets) - 1, width), NOT_PREDICTED, np.int64)
     for i in range(len(position_offsets) - 1):
         row, columns = matrix[i], positions[position_offsets[i] : position_offsets[i + 1]]
@@ -248,18 +206,6 @@ def _scatter(
                 raise ValueError("positions must be columns of the matrix")
             row[columns[j]] = row_labels[j]
     return matrix
-
-
-def _run(kernel: Callable[..., Integers], types: str, *arguments: Any) -> Integers:
-    """Run a kernel.
-
-    Raises:
-        TypeError: its arguments do not have the types that a sentence says.
-    """
-    try:
-        return kernel(*arguments)
-    except TypingError as error:
-        raise TypeError(types) from error
 
 
 Predicted = Literal["labels", "targets"]
@@ -308,7 +254,7 @@ class CollatorOptions(TypedDict, total=False):
     mask_word_prob: float | Sequence[float] | None
     token_weights: Sequence[float] | npt.NDArray[np.float64] | None
     predicted: Predicted
-    diffusion: MaskedDiffusion | None
+    diffusion: "MaskedDiffusion | None"
     layout: Layout
 
 
@@ -407,7 +353,10 @@ def collator_for(samples: Samples, **options: Unpack[CollatorOptions]) -> Collat
     if padding == "max_length" and max_length is None:
         max_length = _longest(samples)
     multiple = options.get("pad_to_multiple_of")
-    width = Padding(_pad_id(manifest), padding, multiple, max_length)
+    # As is usual with GPT, rows without [PAD] are filled with the end-of-text token.
+    special = manifest.tokenizer.special
+    pad_id = (special.eos_id if special.pad_id is None else special.pad_id) or 0
+    width = Padding(pad_id, padding, multiple, max_length)
     _check_layout(options.get("layout", "rows"), width)
     check_seed(options.get("seed", 0))
     collator = OBJECTIVES.load_recorded(entry.name, entry.package).collator
@@ -447,9 +396,3 @@ def _longest(samples: Samples) -> int | None:
         return None
     corrupter = options_of(samples).corrupter(samples.manifest.tokenizer)
     return tokens.width if corrupter is None else corrupter.longest_input
-
-
-def _pad_id(manifest: Manifest) -> int:
-    """Return the id of [PAD], or else of the end-of-text token, as is usual with GPT."""
-    special = manifest.tokenizer.special
-    return (special.eos_id if special.pad_id is None else special.pad_id) or 0

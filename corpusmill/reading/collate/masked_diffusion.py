@@ -1,4 +1,4 @@
-"""Rows for masked diffusion: a share of the tokens, drawn for each row, becomes [MASK].
+"""Rows and batches for masked diffusion: a share of the tokens of a row, drawn, becomes [MASK].
 
 The models learn to predict a text from any part of it. Each row has a share t of its own, each of
 its tokens becomes [MASK] with the probability t by itself, and the loss of a masked token counts
@@ -13,15 +13,37 @@ even distances; here rows are drawn each by itself, so that what becomes of one 
 but (seed, epoch, number of the sample).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from corpusmill.arrays.columns import Role, column_of
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.randomness import derive_all, draw, purpose_of, to_below, to_uniform
+from corpusmill.arrays.randomness import draw, purpose_of, to_below, to_uniform
 from corpusmill.errors import UserError
-from corpusmill.reading.rows import NOT_PREDICTED, Integers, Lists, check_share
+from corpusmill.reading.collate.collators import (
+    CollatorOptions,
+    Layout,
+    Padding,
+    Predicted,
+    attention_mask,
+    pad,
+)
+from corpusmill.reading.collate.packed_layouts import lay_out
+from corpusmill.reading.data_set import Samples
+from corpusmill.reading.rows import (
+    NOT_PREDICTED,
+    Batch,
+    Collator,
+    Lists,
+    Rows,
+    check_share,
+    derive_sample_keys,
+)
+from corpusmill.reading.token_windows import TOKENS
+
+_PURPOSE = purpose_of("corpusmill.masked-diffusion")
 
 
 @dataclass(frozen=True)
@@ -77,50 +99,9 @@ class MaskedDiffusion:
             the row [5, 6, 7, 8] with a share of 0.4 may become [5, 9, 7, 8] with mask_id 9, with
             labels [-100, 6, -100, -100].
         """
-        rule = (self.least_share, self.greatest_share, self.cut_rate)
-        shares, lengths = _draw_rows(tokens.lengths, keys, *map(float, rule))
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        masked, labels = np.empty((2, int(offsets[-1])), np.int32)
-        _mask(*tokens, keys, shares, self.mask_id or 0, offsets, masked, labels)
+        rule = (float(self.least_share), float(self.greatest_share), float(self.cut_rate))
+        masked, labels, offsets, shares = _mask(*tokens, keys, rule, self.mask_id or 0)
         return Lists(masked, offsets), Lists(labels, offsets), shares
-
-
-def derive_diffusion_keys(seed: int, samples: Integers, epochs: Integers) -> npt.NDArray[np.uint64]:
-    """Return the keys, uint64[rows], of samples in their epochs, both int64[rows]."""
-    purpose = purpose_of("corpusmill.masked-diffusion")
-    keys: npt.NDArray[np.uint64] = derive_all(
-        np.uint64(seed), samples.astype(np.uint64), epochs.astype(np.uint64), purpose
-    )
-    return keys
-
-
-def cut_marks(marks: Lists, lengths: Integers) -> Lists:
-    """Return the boundaries of the pieces of rows that were cut to these lengths, int64[rows].
-
-    Example:
-        [0, 3, 5] of a row that is cut to 4 tokens becomes [0, 3, 4], and to 3 tokens [0, 3].
-    """
-    kept = np.empty(int(marks.offsets[-1] - marks.offsets[0]) + len(lengths), np.int64)
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    _cut_marks(*marks, lengths, kept, offsets)
-    return Lists(kept[: offsets[-1]], offsets)
-
-
-@njit
-def _draw_rows(
-    lengths: np.ndarray, keys: np.ndarray, least: float, greatest: float, cut_rate: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the share of each row, float64[rows], and its length, int64[rows].
-
-    Of the stream of a row, the first draw gives the share, the second whether it is cut, and the
-    third to which length; those after them belong to its tokens.
-    """
-    shares, kept = np.empty(len(keys)), lengths.copy()
-    for i in range(len(keys)):
-        shares[i] = least + (greatest - least) * to_uniform(draw(keys[i], 0))
-        if lengths[i] and to_uniform(draw(keys[i], 1)) < cut_rate:
-            kept[i] = 1 + to_below(draw(keys[i], 2), lengths[i])
-    return shares, kept
 
 
 @njit
@@ -128,32 +109,44 @@ def _mask(
     values: np.ndarray,
     offsets: np.ndarray,
     keys: np.ndarray,
-    shares: np.ndarray,
+    rule: tuple[float, float, float],
     mask_id: int,
-    kept_offsets: np.ndarray,
-    masked: np.ndarray,
-    labels: np.ndarray,
-) -> None:
-    """Write the masked rows and their labels, as `MaskedDiffusion.corrupt` describes."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mask rows, as `MaskedDiffusion.corrupt` describes.
+
+    Of the stream of a row, the first draw gives the share, the second whether it is cut, and the
+    third to which length; those after them belong to its tokens.
+    """
+    least, greatest, cut_rate = rule
+    shares, kept = np.empty(len(keys)), np.zeros(len(keys) + 1, np.int64)
     for i in range(len(keys)):
-        begin = kept_offsets[i]
-        for place in range(kept_offsets[i + 1] - begin):
+        length = offsets[i + 1] - offsets[i]
+        shares[i] = least + (greatest - least) * to_uniform(draw(keys[i], 0))
+        if length and to_uniform(draw(keys[i], 1)) < cut_rate:
+            length = 1 + to_below(draw(keys[i], 2), length)
+        kept[i + 1] = kept[i] + length
+    masked, labels = np.empty(kept[-1], np.int32), np.empty(kept[-1], np.int32)
+    for i in range(len(keys)):
+        begin = kept[i]
+        for place in range(kept[i + 1] - begin):
             token = values[offsets[i] + place]
             is_masked = to_uniform(draw(keys[i], 3 + place)) < shares[i]
             masked[begin + place] = mask_id if is_masked else token
             labels[begin + place] = token if is_masked else NOT_PREDICTED
+    return masked, labels, kept, shares
 
 
 @njit
 def _cut_marks(
-    marks: np.ndarray,
-    mark_offsets: np.ndarray,
-    lengths: np.ndarray,
-    kept: np.ndarray,
-    offsets: np.ndarray,
-) -> None:
-    """Write the boundaries that are left, and where those of each row begin."""
-    written = 0
+    marks: np.ndarray, mark_offsets: np.ndarray, lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the boundaries of the pieces of rows that were cut to these lengths, int64[rows].
+
+    Example:
+        [0, 3, 5] of a row that is cut to 4 tokens becomes [0, 3, 4], and to 3 tokens [0, 3].
+    """
+    kept = np.empty(mark_offsets[-1] - mark_offsets[0] + len(lengths), np.int64)
+    offsets, written = np.zeros(len(lengths) + 1, np.int64), 0
     for i in range(len(lengths)):
         for mark in range(mark_offsets[i], mark_offsets[i + 1]):
             if marks[mark] < lengths[i]:
@@ -162,3 +155,105 @@ def _cut_marks(
         kept[written] = lengths[i]
         written += 1
         offsets[i + 1] = written
+    return kept[:written], offsets
+
+
+_LABELS, _SHARES = "labels", "p_mask"
+
+
+@dataclass(frozen=True)
+class DiffusionCollator(Collator):
+    """Rows of which a drawn share of the tokens is masked, for models that see both sides.
+
+    Attributes:
+        padding: the width of batches.
+        diffusion: how rows are masked, with the id of [MASK].
+        tokens: the name of the column of tokens.
+        boundaries: the name of the column of the pieces' boundaries; empty if rows are not packed.
+        predicted: "labels" holds the original token at the place of a masked one (LLaDA, MDLM),
+            "targets" at the place before it, for models that began as models of the next token
+            (Dream); the first token of a text is not predicted then.
+        layout: the layout of packed rows.
+        seed: the seed of the masks.
+
+    Example:
+        rows [5, 6, 7, 8] with a share of 0.4 and [5, 6] with one of 0.7 may give input_ids
+        [[5, 9, 7, 8], [9, 6, 0, 0]], attention_mask [[1, 1, 1, 1], [1, 1, 0, 0]], labels
+        [[-100, 6, -100, -100], [5, -100, -100, -100]], and p_mask
+        [[0.4, 0.4, 0.4, 0.4], [0.7, 0.7, 1, 1]]. p_mask is float32, all others are int64. Packed
+        rows have the arguments of `PackedCollator` in place of attention_mask.
+    """
+
+    padding: Padding
+    diffusion: MaskedDiffusion
+    tokens: str = "input_ids"
+    boundaries: str = ""
+    predicted: Predicted = "labels"
+    layout: Layout = "rows"
+    seed: int = 0
+
+    def prepare(self, rows: Rows) -> Rows:
+        """Mask rows, and cut some of them, anew in each epoch."""
+        tokens = rows.lists(self.tokens)
+        if self.tokens == TOKENS:  # the last token of a window is only a target
+            width = int(tokens.lengths.max(initial=1))
+            kept = tokens.flat.reshape(-1, width)[:, :-1]
+            tokens = Lists(kept.reshape(-1), np.arange(len(kept) + 1) * kept.shape[1])
+        keys = derive_sample_keys(np.uint64(self.seed), rows.samples, rows.epochs, _PURPOSE)
+        masked, labels, shares = self.diffusion.corrupt(tokens, keys)
+        columns = {**rows.columns, self.tokens: masked, _LABELS: labels, _SHARES: shares}
+        if self.boundaries:
+            marks = rows.lists(self.boundaries)
+            columns[self.boundaries] = Lists(*_cut_marks(*marks, masked.lengths))
+        return Rows(columns, rows.samples, rows.epochs)
+
+    def __call__(self, rows: Rows) -> Batch:
+        """Return the arrays of one batch.
+
+        Raises:
+            UserError: a row is longer than the padding's max_length.
+            ValueError: the pieces of a row do not lead from its beginning to its end.
+        """
+        ids, labels, shares = rows.lists(self.tokens), rows.lists(_LABELS), rows.columns[_SHARES]
+        shift, pad_id = self.predicted == "targets", self.padding.pad_id
+        if self.boundaries:
+            packed = lay_out(rows, self.tokens, self.boundaries, self.padding, self.layout)
+            flat = packed.label(labels.flat, shift)
+            batch = packed.name_arrays(ids.flat, pad_id, flat, self.predicted)
+            of_tokens = np.repeat(shares, ids.lengths)
+            return {**batch, _SHARES: packed.spread(of_tokens, 1, "float32")}
+        width = self.padding.width(ids.lengths)
+        mask = attention_mask(ids.offsets, width)
+        return {
+            "input_ids": pad(*ids, width, pad_id),
+            "attention_mask": mask,
+            self.predicted: pad(*labels, width + shift, NOT_PREDICTED)[:, int(shift) :],
+            _SHARES: np.where(mask, np.asarray(shares)[:, None], 1).astype(np.float32),
+        }
+
+
+def collate_diffusion(
+    samples: Samples, padding: Padding, options: CollatorOptions, diffusion: MaskedDiffusion
+) -> DiffusionCollator:
+    """Return the collator of rows of tokens that are masked for diffusion.
+
+    Raises:
+        UserError: there is no mask token.
+    """
+    columns, special = samples.manifest.columns, samples.manifest.tokenizer.special
+    mask_id = special.mask_id if diffusion.mask_id is None else diffusion.mask_id
+    if mask_id is None:
+        cause = "the tokenizer of the data set has no mask token"
+        size = samples.manifest.tokenizer.vocab_size
+        cure = f"Give an id that no text has, such as MaskedDiffusion(mask_id={size})"
+        raise UserError("mask_id=None", cause, cure)
+    boundaries = column_of(columns, Role.BOUNDARIES)
+    return DiffusionCollator(
+        padding,
+        replace(diffusion, mask_id=mask_id),
+        columns[0].name,
+        boundaries.name if boundaries else "",
+        options.get("predicted", "labels"),
+        options.get("layout", "rows"),
+        options.get("seed", 0),
+    )

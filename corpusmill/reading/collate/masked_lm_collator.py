@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from corpusmill.arrays.columns import Column, Role, column_of
-from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.ragged import longest_row
-from corpusmill.arrays.randomness import LOADED_MASK, derive_key
+from corpusmill.arrays.randomness import LOADED_MASK
 from corpusmill.errors import UserError
 from corpusmill.objectives.columns import prediction_columns
 from corpusmill.objectives.masking.masked_lm import Masker, MaskShares
@@ -37,7 +35,6 @@ from corpusmill.reading.collate.packed_layouts import lay_out
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.recorded_options import change_masker, check_suits, masker_of
 from corpusmill.reading.rows import (
-    NOT_PREDICTED,
     Batch,
     Collator,
     Integers,
@@ -45,28 +42,9 @@ from corpusmill.reading.rows import (
     Part,
     Rows,
     Values,
+    derive_sample_keys,
     gather_lists,
 )
-
-
-@njit
-def derive_mask_keys(seed: int, samples: np.ndarray, epochs: np.ndarray) -> np.ndarray:
-    """Return the keys by which samples are masked in their epochs.
-
-    Args:
-        seed: the seed of the masks, 0 to 2**64 - 1.
-        samples: int64[rows], the numbers of the samples.
-        epochs: int64[rows], the epoch in which each is read.
-
-    Returns:
-        uint64[rows].
-    """
-    if len(epochs) != len(samples):
-        raise ValueError("epochs must be as many as samples")
-    keys = np.empty(len(samples), np.uint64)
-    for i in range(len(samples)):
-        keys[i] = derive_key(seed, samples[i], epochs[i], LOADED_MASK)
-    return keys
 
 
 @dataclass(frozen=True)
@@ -101,11 +79,8 @@ class DynamicMasking:
         """Return masked rows; the given ones are not changed.
 
         Raises:
-            ValueError: columns differ in their number of rows, or offsets do not fit their values.
+            ValueError: offsets do not fit the rows or their values, or words not their tokens.
         """
-        for column in rows.columns.values():
-            if isinstance(column, Lists) and len(column.offsets) != len(rows) + 1:
-                raise ValueError("columns must have a row for each sample")
         split = self._split_by_masker(rows)
         parts = [(places, self._mask(masker, rows, places)) for masker, places in split]
         names = (self.columns[0].name, *(column.name for column in self.masked_columns[-2:]))
@@ -124,17 +99,13 @@ class DynamicMasking:
         stages, owners = np.unique(rows.mask_shares, axis=0, return_inverse=True)
         for stage, shares in enumerate(stages.tolist()):
             places = np.flatnonzero(owners == stage)
-            maskers = self._maskers_of(tuple(shares))
-            for masker, own in split_by_maker(maskers, self.starts, rows.samples[places]):
+            if (key := tuple(shares)) not in self._by_shares:
+                given = MaskShares(*(None if share < 0 else share for share in shares)).given
+                changed = tuple(change_masker(masker, given) for masker in self.maskers)
+                self._by_shares[key] = changed
+            by_masker = split_by_maker(self._by_shares[key], self.starts, rows.samples[places])
+            for masker, own in by_masker:
                 yield masker, places[own]
-
-    def _maskers_of(self, shares: tuple[float, ...]) -> tuple[Masker, ...]:
-        """Return the maskers with the shares of a stage, as `Rows.mask_shares` has them."""
-        if shares not in self._by_shares:
-            given = MaskShares(*(None if share < 0 else share for share in shares)).given
-            changed = tuple(change_masker(masker, given) for masker in self.maskers)
-            self._by_shares[shares] = changed
-        return self._by_shares[shares]
 
     def _mask(self, masker: Masker, rows: Rows, places: Integers) -> tuple[Lists, Lists, Lists]:
         """Return the masked tokens of some rows, the predicted positions, and the original ids."""
@@ -143,35 +114,41 @@ class DynamicMasking:
         seg_labels = np.empty(0, np.int8)
         if words:
             seg_labels = _take_lists(rows.lists(words.name), places).values
-        keys = derive_mask_keys(np.uint64(self.seed), rows.samples[places], rows.epochs[places])
+            if len(seg_labels) != len(ids.values):
+                raise ValueError(f"{words.name} must have one number for each token")
+        seed, own = np.uint64(self.seed), (rows.samples[places], rows.epochs[places])
+        keys = derive_sample_keys(seed, *own, LOADED_MASK)
         positions, labels, ends = masker.mask(ids.values, seg_labels, ids.offsets, keys)
         return ids, Lists(positions, ends), Lists(labels, ends)
 
 
 def _take_lists(lists: Lists, rows: Integers) -> Lists:
     """Return a copy of some lists, with offsets from 0."""
-    if longest_row(lists.offsets, len(lists.values)) < 0:
-        raise ValueError("offsets must ascend, and not exceed the number of values")
     return gather_lists([Part(lists, rows, np.arange(len(rows)))], len(rows))
 
 
 @dataclass(frozen=True)
-class PackedMaskedLmCollator(Collator):
-    """Masked rows of several documents that must not attend to one another: `--segments packed`.
+class MaskedLmCollator(Collator):
+    """Masked rows, for models that predict the original tokens and perhaps classes of the rows.
 
-    There is no attention_mask. FlashAttention takes the four arguments that say where pieces begin;
-    other implementations ignore them, and ModernBERT does not recognize pieces by its position_ids.
-    Give these models `corpusmill.reading.torch.document_attention`.
+    Rows of several documents that must not attend to one another (`--segments packed`) have no
+    attention_mask. FlashAttention takes the four arguments that say where pieces begin; other
+    implementations ignore them, and ModernBERT does not recognize pieces by its position_ids. Give
+    these models `corpusmill.reading.torch.document_attention`.
 
     Attributes:
         padding: the width of batches.
         columns: the columns of the rows; their roles determine the arrays of a batch.
         masking: how rows are masked; None if they are masked already, or stay unmasked.
-        layout: where tokens are in a batch, and the names of its arrays
+        layout: where the tokens of packed rows are in a batch, and the names of its arrays
             (`corpusmill.reading.collate.packed_layouts`).
 
     Example:
-        a row of the pieces [2, 5, 4, 3] and [2, 4, 3], with 6 at position 2 and 7 at position 5,
+        rows [2, 4, 3] with 7 at position 1 and [2, 3], with classes 1 and 0, give
+        input_ids [[2, 4, 3], [2, 3, 0]], attention_mask [[1, 1, 1], [1, 1, 0]], token_type_ids
+        [[0, 0, 0], [0, 0, 0]], labels [[-100, 7, -100], [-100, -100, -100]] and
+        next_sentence_label [1, 0]; all are int64.
+        A row of the pieces [2, 5, 4, 3] and [2, 4, 3], with 6 at position 2 and 7 at position 5,
         gives input_ids [[2, 5, 4, 3, 2, 4, 3]], position_ids [[0, 1, 2, 3, 0, 1, 2]], labels
         [[-100, -100, 6, -100, -100, 7, -100]], seq_idx [[0, 0, 0, 0, 1, 1, 1]], cu_seq_lens_q and
         cu_seq_lens_k [0, 4, 7], max_length_q and max_length_k 4. The types are those of
@@ -188,63 +165,6 @@ class PackedMaskedLmCollator(Collator):
         return rows if self.masking is None else self.masking(rows)
 
     def __call__(self, rows: Rows) -> Batch:
-        """Return the arrays of one batch, with labels for masked rows.
-
-        Raises:
-            UserError: a row is longer than the padding's max_length.
-            ValueError: the pieces of a row do not lead from its beginning to its end.
-        """
-        columns = self.columns if self.masking is None else self.masking.masked_columns
-        names = {column.role: column.name for column in columns}
-        tokens, boundaries = names[Role.TOKEN_IDS], names[Role.BOUNDARIES]
-        packed = lay_out(rows, tokens, boundaries, self.padding, self.layout)
-        ids, labels = rows.lists(tokens), None
-        if Role.POSITIONS in names:
-            positions = rows.lists(names[Role.POSITIONS])
-            originals = rows.lists(names[Role.PREDICTED_IDS])
-            labels = packed.label(_label(ids, positions, originals), shift=False)
-        return packed.name_arrays(ids.flat, self.padding.pad_id, labels)
-
-
-def _label(ids: Lists, positions: Lists, originals: Lists) -> Integers:
-    """Return the labels of all tokens, int64[tokens]."""
-    if not np.array_equal(positions.lengths, originals.lengths):
-        raise ValueError("labels must be as many in each row as positions")
-    values = positions.flat
-    if not ((values >= 0) & (values < np.repeat(ids.lengths, positions.lengths))).all():
-        raise ValueError("positions must be places of their rows")
-    labelled = np.full(int(ids.offsets[-1] - ids.offsets[0]), NOT_PREDICTED, np.int64)
-    labelled[values + np.repeat(ids.offsets[:-1] - ids.offsets[0], positions.lengths)] = (
-        originals.flat
-    )
-    return labelled
-
-
-@dataclass(frozen=True)
-class MaskedLmCollator(Collator):
-    """Masked rows, for models that predict the original tokens and perhaps classes of the rows.
-
-    Attributes:
-        padding: the width of batches.
-        columns: the columns of the rows; their roles determine the arrays of a batch.
-        masking: how rows are masked; None if they are masked already, or stay unmasked.
-
-    Example:
-        rows [2, 4, 3] with 7 at position 1 and [2, 3], with classes 1 and 0, give
-        input_ids [[2, 4, 3], [2, 3, 0]], attention_mask [[1, 1, 1], [1, 1, 0]], token_type_ids
-        [[0, 0, 0], [0, 0, 0]], labels [[-100, 7, -100], [-100, -100, -100]] and
-        next_sentence_label [1, 0]; all are int64.
-    """
-
-    padding: Padding
-    columns: tuple[Column, ...]
-    masking: DynamicMasking | None = None
-
-    def prepare(self, rows: Rows) -> Rows:
-        """Mask rows that were stored unmasked."""
-        return rows if self.masking is None else self.masking(rows)
-
-    def __call__(self, rows: Rows) -> Batch:
         """Return the arrays of one batch.
 
         Returns:
@@ -253,24 +173,32 @@ class MaskedLmCollator(Collator):
 
         Raises:
             UserError: a row is longer than the padding's max_length.
+            ValueError: the pieces of a row do not lead from its beginning to its end, or a
+                prediction is not within its row.
         """
         columns = self.columns if self.masking is None else self.masking.masked_columns
+        names = {column.role: column.name for column in columns}
         tokens = rows.lists(columns[0].name)
-        width = self.padding.width(tokens.lengths)
+        width, labels = self.padding.width(tokens.lengths), None
+        mask = attention_mask(tokens.offsets, width)
+        if Role.POSITIONS in names:
+            predicted = (rows.lists(names[role]) for role in (Role.POSITIONS, Role.PREDICTED_IDS))
+            labels = scatter_labels(*next(predicted), *next(predicted), width)
+        if Role.BOUNDARIES in names:
+            marks = names[Role.BOUNDARIES]
+            packed = lay_out(rows, columns[0].name, marks, self.padding, self.layout)
+            if labels is not None:
+                labels = packed.label(labels[mask == 1], shift=False)
+            return packed.name_arrays(tokens.flat, self.padding.pad_id, labels)
         batch = {
             columns[0].name: pad(*tokens, width, self.padding.pad_id),
-            "attention_mask": attention_mask(tokens.offsets, width),
+            "attention_mask": mask,
+            **({} if labels is None else {"labels": labels}),
         }
         for column in columns:
             match column.role:
                 case Role.SEGMENTS | Role.TOKEN_VALUES:
                     batch[column.name] = pad(*rows.lists(column.name), width, column.pad)
-                case Role.PREDICTED_IDS:
-                    positions = column_of(columns, Role.POSITIONS)
-                    assert positions is not None  # noqa: S101  by the table of columns
-                    batch["labels"] = scatter_labels(
-                        *rows.lists(positions.name), *rows.lists(column.name), width
-                    )
                 case Role.CLASS | Role.VALUE if not column.width:
                     batch[column.name] = np.asarray(rows.columns[column.name], np.int64)
         return batch
@@ -278,7 +206,7 @@ class MaskedLmCollator(Collator):
 
 def collate_masked_lm(
     samples: Samples, padding: Padding, options: CollatorOptions
-) -> MaskedLmCollator | PackedMaskedLmCollator:
+) -> MaskedLmCollator:
     """Return the collator of masked rows, which masks rows that were stored unmasked.
 
     Raises:
@@ -291,9 +219,7 @@ def collate_masked_lm(
     cause = "the examples were masked when they were built"
     check_suits("mask", mask, mask or not is_masked, cause)
     masking = _choose_masking(samples, options)
-    if is_packed:
-        return PackedMaskedLmCollator(padding, columns, masking, options.get("layout", "rows"))
-    return MaskedLmCollator(padding, columns, masking)
+    return MaskedLmCollator(padding, columns, masking, options.get("layout", "rows"))
 
 
 def _choose_masking(samples: Samples, options: CollatorOptions) -> DynamicMasking | None:

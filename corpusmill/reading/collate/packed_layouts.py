@@ -28,7 +28,6 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.ragged import check_integers, longest_row
 from corpusmill.reading.collate.collators import Layout, Padding
 from corpusmill.reading.rows import NOT_PREDICTED, Batch, Integers, Rows
 
@@ -179,11 +178,7 @@ def lay_out(
         ValueError: the documents of a row do not lead from its beginning to its end.
     """
     ids, marks = rows.lists(tokens), rows.lists(boundaries)
-    check_integers(values=ids.values, offsets=ids.offsets)
-    check_integers(marks=marks.values, mark_offsets=marks.offsets)
-    if longest_row(ids.offsets, len(ids.values)) < 0:
-        raise ValueError("offsets must ascend, and not exceed the number of values")
-    if len(ids.offsets) != len(rows) + 1 or not are_pieces(*marks, ids.offsets):
+    if not are_pieces(*marks, ids.offsets):
         raise ValueError(f"{boundaries} must lead from 0 to the length of each row")
     width = padding.width(ids.lengths)
     values = marks.values[marks.offsets[0] : marks.offsets[-1]].astype(np.int64)
@@ -220,10 +215,6 @@ def are_pieces(marks: np.ndarray, mark_offsets: np.ndarray, offsets: np.ndarray)
     Example:
         marks [0, 3, 5] of a row of 5 tokens do; [0, 3], [3, 5] and [0, 6, 5] do not.
     """
-    if longest_row(mark_offsets, len(marks)) < 0 or longest_row(offsets, -1) < 0:
-        return False
-    if len(mark_offsets) != len(offsets):
-        return False
     for i in range(len(offsets) - 1):
         first, last = mark_offsets[i], mark_offsets[i + 1] - 1
         if last < first or marks[first] != 0 or marks[last] != offsets[i + 1] - offsets[i]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from corpusmill.arrays.columns import ANY_LENGTH, Role, column_of
+from corpusmill.arrays.randomness import LOADED_MASK
 from corpusmill.errors import UserError
 from corpusmill.objectives.denoising import SpanCorrupter
 from corpusmill.reading.collate.collators import (
@@ -22,7 +23,6 @@ from corpusmill.reading.collate.collators import (
     split_by_maker,
     starts_of,
 )
-from corpusmill.reading.collate.masked_lm_collator import derive_mask_keys
 from corpusmill.reading.data_set import Samples
 from corpusmill.reading.recorded_options import options_of
 from corpusmill.reading.rows import (
@@ -32,6 +32,7 @@ from corpusmill.reading.rows import (
     Integers,
     Lists,
     Rows,
+    derive_sample_keys,
 )
 
 LABELS = "labels"
@@ -63,25 +64,22 @@ class Corruption:
         Raises:
             ValueError: the columns do not fit one another.
         """
-        split = split_by_maker(self.corrupters, self.starts, rows.samples)
-        parts = [(places, self._corrupt(corrupter, rows, places)) for corrupter, places in split]
-        columns = dict(rows.columns)
-        for i, name in enumerate((self.tokens, LABELS)):
-            columns[name] = join_lists([(at, made[i]) for at, made in parts], len(rows))
-        return Rows(columns, rows.samples, rows.epochs)
-
-    def _corrupt(
-        self, corrupter: SpanCorrupter, rows: Rows, places: Integers
-    ) -> tuple[Lists, Lists]:
-        tokens = rows.lists(self.tokens)
-        bounds = np.column_stack([tokens.offsets[places], tokens.offsets[places + 1]])
-        kinds = np.zeros(len(places), np.int64)
+        tokens, kinds = rows.lists(self.tokens), np.zeros(len(rows), np.int64)
         if self.kinds:
-            kinds = np.asarray(rows.columns[self.kinds], np.int64)[places]
-        keys = derive_mask_keys(np.uint64(self.seed), rows.samples[places], rows.epochs[places])
-        made = corrupter.corrupt(tokens.values, bounds, kinds, keys)
-        targets = Lists(made.target_ids, made.target_offsets)
-        return Lists(made.input_ids, made.input_offsets), targets
+            kinds = np.asarray(rows.columns[self.kinds], np.int64)
+        seed, columns = np.uint64(self.seed), dict(rows.columns)
+        keys = derive_sample_keys(seed, rows.samples, rows.epochs, LOADED_MASK)
+        bounds = np.column_stack([tokens.offsets[:-1], tokens.offsets[1:]])
+        inputs, targets = list[tuple[Integers, Lists]](), list[tuple[Integers, Lists]]()
+        for corrupter, at in split_by_maker(self.corrupters, self.starts, rows.samples):
+            made = corrupter.corrupt(tokens.values, bounds[at], kinds[at], keys[at])
+            inputs.append((at, Lists(made.input_ids, made.input_offsets)))
+            targets.append((at, Lists(made.target_ids, made.target_offsets)))
+        columns |= {
+            self.tokens: join_lists(inputs, len(rows)),
+            LABELS: join_lists(targets, len(rows)),
+        }
+        return Rows(columns, rows.samples, rows.epochs)
 
 
 @dataclass(frozen=True)

@@ -264,10 +264,20 @@ class Batches:
         Returns:
             for each block, the numbers of each of its batches, and the position after each batch.
         """
-        step, sizes = 0, _block_sizes()
+        # The first blocks are small, so that the first batch waits for its own shards alone: with
+        # 4,096 ranks, 1,024 samples of one rank are spread over 4 million.
+        step, size = 0, 1
         for pool in self.pools(position, reader.world_size):
-            own = range((reader.worker - step) % reader.workers, pool.steps, reader.workers)
-            yield from _plan_pool(pool, own, reader.rank, sizes)
+            numbers, positions = list[Integers](), list[Position]()
+            for own in range((reader.worker - step) % reader.workers, pool.steps, reader.workers):
+                numbers.append(pool.batch(own, reader.rank))
+                positions.append(pool.position_after(own + 1))
+                if sum(map(len, numbers)) >= size:
+                    yield numbers, positions
+                    numbers, positions, size = [], [], min(4 * size, BLOCK_SAMPLES)
+            if numbers:
+                yield numbers, positions
+                size = min(4 * size, BLOCK_SAMPLES)
             step += pool.steps
 
     def pools(self, position: Position, world_size: int) -> Iterator[Pool]:
@@ -341,29 +351,3 @@ class Batches:
 BLOCK_SAMPLES = knob("block_samples", 1024, test=3)
 """The samples that are looked up, copied and masked at once; the first blocks have fewer. So many
 that calls cost little, and so few that those of rows of 512 tokens take about a megabyte."""
-
-
-def _block_sizes() -> Iterator[int]:
-    """Yield the samples of each block, fewest first.
-
-    So the first batch waits for its own shards alone: with 4,096 ranks, 1,024 samples of one rank
-    are spread over 4 million.
-    """
-    size = 1
-    while True:
-        yield size
-        size = min(4 * size, BLOCK_SAMPLES)
-
-
-def _plan_pool(pool: Pool, steps: range, rank: int, sizes: Iterator[int]) -> Iterator[Plan]:
-    numbers: list[Integers] = []
-    positions: list[Position] = []
-    size = next(sizes)
-    for step in steps:
-        numbers.append(pool.batch(step, rank))
-        positions.append(pool.position_after(step + 1))
-        if sum(map(len, numbers)) >= size:
-            yield numbers, positions
-            numbers, positions, size = [], [], next(sizes)
-    if numbers:
-        yield numbers, positions

@@ -58,18 +58,9 @@ class Arrangement:
         """The number of steps."""
         return (len(self.bounds) - 1) // self.world_size
 
-    def batch(self, step: int, rank: int) -> Integers:
-        """Return the numbers that a rank reads in a step, int64[samples]."""
-        begin, end = self.bounds[step * self.world_size + rank :][:2]
-        return self.numbers[begin:end]
-
     def samples_in(self, steps: int) -> int:
         """Count the samples of the first steps."""
         return int(self.bounds[steps * self.world_size])
-
-    def after(self, steps: int) -> Integers:
-        """Return the numbers that are not in the first steps, int64[samples], ascending."""
-        return np.sort(self.numbers[self.samples_in(steps) :])
 
 
 def arrange(numbers: Integers, lengths: Integers, rules: Rules, key: np.uint64) -> Arrangement:
@@ -275,7 +266,7 @@ class LengthBatches:
             if is_last and earlier_rules == rules and steps < arrangement.steps:
                 begin = Position(position.number, position.pool_reads[:turn])
                 return LengthPool(arrangement, rules, begin, added, next_number, end, steps)
-            waiting = arrangement.after(steps)
+            waiting = np.sort(arrangement.numbers[arrangement.samples_in(steps) :])
         added = self._count_added(len(waiting), end - next_number, world_size)
         if len(waiting) + added < world_size:
             return None
@@ -333,7 +324,9 @@ class LengthPool:
 
     def batch(self, step: int, rank: int) -> Integers:
         """Return the numbers that a rank reads in a step, int64[samples]."""
-        return self.arrangement.batch(self.done + step, rank)
+        first = (self.done + step) * self.rules.world_size + rank
+        begin, end = self.arrangement.bounds[first : first + 2]
+        return self.arrangement.numbers[begin:end]
 
     def position_after(self, steps: int) -> Position:
         """Return the position after some steps."""

@@ -36,7 +36,6 @@ import numpy.typing as npt
 from corpusmill.arrays import randomness
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import draw, to_below
-from corpusmill.errors import UserError
 from corpusmill.reading.rows import Integers, check_minimum, check_seed
 
 
@@ -218,9 +217,6 @@ class Order:
         check_minimum("window", self.window, 1)
         check_minimum("lanes", self.lanes, 1)
         check_minimum("slices", self.slices, 1)
-        if self.parts and len(self.parts) != len(self.shard_sizes):
-            cause = f"there are {len(self.shard_sizes):,} shards"
-            raise UserError(f"parts of {len(self.parts):,} shards", cause, "Give one of each")
         starts = np.cumsum([0, *self.shard_sizes], dtype=np.int64)
         object.__setattr__(self, "_starts", starts)
 
@@ -482,7 +478,11 @@ def _find_places(
         place = layout.begins[turns[shard]] + row
         stream = np.searchsorted(layout.streams, place, side="right") - 1
         place -= layout.streams[stream]
-        number = _find_window(place, layout.streams[stream : stream + 2], total, window)
+        size = layout.streams[stream + 1] - layout.streams[stream]
+        # A window too early, as the quotient is rounded.
+        number = max(0, int(place / size * total / window) - 1)
+        while floor_share(min((number + 1) * window, total), size, total) <= place:
+            number += 1
         begin = _take(number, window, layout.streams, before)
         end = _take(number + 1, window, layout.streams, after)
         place += (after - before)[:stream].sum() - before[stream]
@@ -495,17 +495,6 @@ def _find_places(
         within = place - (lane * whole + min(lane, longer))
         places[i] = within * lanes + lane
     return places
-
-
-@njit
-def _find_window(place: int, stream: np.ndarray, total: int, window: int) -> int:
-    """Return the window that takes a place of a stream, given by its begin and end, int64[2]."""
-    size = stream[1] - stream[0]
-    # A window too early, as the quotient is rounded.
-    number = max(0, int(place / size * total / window) - 1)
-    while floor_share(min((number + 1) * window, total), size, total) <= place:
-        number += 1
-    return number
 
 
 @njit

@@ -43,7 +43,7 @@ def document_attention(
 
     Example:
         AttentionInterface.register("documents", document_attention) lets a model of transformers
-        have attn_implementation="documents", and take batches of `PackedMaskedLmCollator`
+        have attn_implementation="documents", and take batches of `MaskedLmCollator`
         unchanged.
     """
     boundaries = options.get("cu_seq_lens_q")

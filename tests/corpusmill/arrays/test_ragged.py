@@ -111,6 +111,10 @@ def test_more_values_than_offsets_can_tell_are_refused() -> None:
 
 def test_values_other_than_one_are_counted_in_each_row() -> None:
     column = pa.array([[7], [1, 0, 1], [], [0]], pa.list_(pa.int8()))
-    assert ragged.count_others(column, 0).tolist() == [1, 2, 0, 0]
-    assert ragged.count_others(column[1:], 1).tolist() == [1, 0, 1]  # a slice of a batch
-    assert ragged.count_others(column[:0], 0).tolist() == []
+    assert ragged.count_in_rows(column, np.not_equal, 0).tolist() == [1, 2, 0, 0]
+    assert ragged.count_in_rows(column[1:], np.not_equal, 1).tolist() == [  # a slice
+        1,
+        0,
+        1,
+    ]
+    assert ragged.count_in_rows(column[:0], np.not_equal, 0).tolist() == []

@@ -14,9 +14,10 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import Column
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS, resolve
+from corpusmill.objectives.columns import measure_rows, word_column
 from corpusmill.objectives.ernie import ErnieMasker
 from corpusmill.objectives.masking.tokens import row_keys
-from corpusmill.objectives.masking.words import count_words, label_words
+from corpusmill.objectives.masking.words import label_words
 from tests.conftest import CHECKOUT
 from tests.corpusmill.objectives import bert_examples
 from tests.corpusmill.objectives.bert_examples import unmask
@@ -93,8 +94,10 @@ def test_static_masks_are_the_kernels(corpus: Corpus, share: float, repeat: int)
 
 def test_words_are_counted_by_their_first_tokens() -> None:
     labels = np.array([-1, 0, 1, 1, -1, 0, -1, -1, -1, -1, -1, 0, 0, -1, 0, 1, -1], np.int8)
-    assert count_words(labels, np.array([0, 7, 10, 17], np.int32)).tolist() == [2, 0, 3]
-    assert count_words(labels, np.array([10, 17], np.int32)).tolist() == [3]
+    column = ragged.to_arrow(labels, np.array([0, 7, 10, 17], np.int32))
+    rows = pa.RecordBatch.from_arrays([column], ["seg_labels"])
+    for batch, numbers in ((rows, [2, 0, 3]), (rows.slice(2), [3])):
+        assert measure_rows(batch, [word_column(7)])["words"].tolist() == numbers
 
 
 def test_special_tokens_that_are_written_in_the_text_are_in_no_word() -> None:

@@ -237,18 +237,9 @@ def test_a_row_of_one_token_keeps_it() -> None:
 
 def test_rows_that_do_not_fit_are_refused() -> None:
     corrupter = SpanCorrupter((Denoiser(0.5, 2.0),), (4,), (7,), END)
-    table: tuple[tuple[list[list[int]], list[int], list[int], str], ...] = (
-        ([[0, 9]], [0], [1], "lie in the tokens"),
-        ([[-1, 3]], [0], [1], "lie in the tokens"),
-        ([[3, 2]], [0], [1], "lie in the tokens"),
-        ([[0, 8]], [1], [1], "numbers of denoisers"),
-        ([[0, 8]], [-1], [1], "numbers of denoisers"),
-        ([[0, 8]], [0], [1], "more spans"),
-        ([[0, 2]], [0], [], "as many as rows"),
-        ([[0, 2]], [], [1], "as many as rows"),
-    )
-    for bounds, kinds, keys, message in table:
-        arrays = np.array(bounds, np.int64), np.array(kinds, np.int64), np.array(keys, np.uint64)
+    table = ((1, "numbers of denoisers"), (-1, "numbers of denoisers"), (0, "more spans"))
+    for kind, message in table:
+        arrays = np.array([[0, 8]]), np.array([kind]), np.array([1], np.uint64)
         with pytest.raises(ValueError, match=message):
             corrupter.corrupt(np.arange(8, dtype=np.int16), *arrays)
 

@@ -15,16 +15,17 @@ from corpusmill.objectives.examples.fill_in_the_middle import (
     PLAIN,
     PSM,
     SPM,
+    WINDOWS,
     CharacterCuts,
     bounds_of_pieces,
     count_token,
     cut_tokens,
     derive_document_keys,
-    derive_window_keys,
     draw_forms,
     rearrange,
     rearrange_windows,
 )
+from corpusmill.reading.rows import derive_sample_keys
 from tests.corpusmill.objectives import reference_fim
 from tests.corpusmill.objectives.reference_fim import ROLES, permute, permute_window, undo
 from tests.tools.builders import offsets_of
@@ -142,7 +143,7 @@ def move_in_windows(
 ) -> np.ndarray:
     moved = np.array(windows, np.int16)
     numbers = np.arange(len(windows))
-    keys = derive_window_keys(np.uint64(seed), numbers, numbers)
+    keys = derive_sample_keys(np.uint64(seed), numbers, numbers, WINDOWS)
     rearrange_windows(moved, keys, rate, spm, np.array(around), ROLES)
     return moved
 

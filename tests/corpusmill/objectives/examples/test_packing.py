@@ -71,23 +71,10 @@ def test_of_rows_that_are_equally_full_the_last_one_takes_a_piece() -> None:
     assert (rows.tolist(), number) == ([0, 1, 0, 1, 2], 3)
 
 
-@pytest.mark.parametrize("longest", [2**24 - 1, 2**24, 2**24 + 1])
-def test_pieces_are_ordered_by_any_length(longest: int) -> None:
-    """Beyond 2**24 lengths are sorted, not counted."""
-    lengths = np.array([3, longest, 3, 0, longest - 1])
-    assert order_by_length(lengths, longest).tolist() == [1, 4, 0, 2, 3]
-
-
-@pytest.mark.parametrize(("most", "is_refused"), [(2**24, False), (2**24 + 1, True)])
-def test_the_longest_rows(most: int, is_refused: bool) -> None:
-    lengths = np.array([most - 1, 2, 1])
-    if is_refused:
-        with pytest.raises(ValueError, match="max_seq_length must be from 1 to"):
-            pack_best_fit(lengths, most)
-    else:
-        pieces, offsets = pack_best_fit(lengths, most)
-        assert pieces.tolist() == [0, 2, 1]
-        assert offsets.tolist() == [0, 2, 3]
+def test_the_longest_rows() -> None:
+    pieces, offsets = pack_best_fit(np.array([2**20 - 1, 2, 1]), 2**20)
+    assert pieces.tolist() == [0, 2, 1]
+    assert offsets.tolist() == [0, 2, 3]
 
 
 documents_of_lengths = st.lists(st.integers(0, 3 * LONGEST), max_size=40)
@@ -219,11 +206,3 @@ def test_long_rows_of_short_pieces_are_full() -> None:
     assert sorted(pieces.tolist()) == list(range(20_000))
     totals = np.sort(np.add.reduceat(lengths[pieces], offsets[:-1]))
     assert totals[1:].min() >= 65535 - 128
-
-
-@pytest.mark.parametrize("lengths", [[0], [9], [-1]])
-def test_lengths_out_of_range_are_refused(lengths: list[int]) -> None:
-    with pytest.raises(ValueError, match="lengths must be from 1 to max_seq_length"):
-        pack_close_fit(np.array(lengths), 8)
-    with pytest.raises(TypeError, match="lengths"):
-        pack_close_fit(np.array([1.5]), 8)

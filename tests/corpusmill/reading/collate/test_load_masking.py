@@ -19,14 +19,13 @@ from corpusmill.reading.collate.collators import collator_for
 from corpusmill.reading.collate.masked_lm_collator import (
     DynamicMasking,
     MaskedLmCollator,
-    derive_mask_keys,
 )
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.load.batches import Batches, Reader
 from corpusmill.reading.mixture import JoinedSamples
 from corpusmill.reading.order.order import Order
 from corpusmill.reading.order.schedule import FixedBatches, Position
-from corpusmill.reading.rows import Rows
+from corpusmill.reading.rows import Rows, derive_sample_keys
 from tests.corpusmill.objectives import reference_ernie
 from tests.tools.batches_in_python import lists_of
 from tests.tools.builders import SPECIAL, seeds
@@ -73,7 +72,7 @@ def described(rows: Rows) -> list[Masked]:
 def test_keys_come_from_seed_epoch_and_sample(seed: int, read: list[tuple[int, int]]) -> None:
     samples, epochs = (np.array([pair[part] for pair in read], np.int64) for part in (0, 1))
     expected = [derive_key(np.uint64(seed), *pair, LOADED_MASK) for pair in read]
-    assert derive_mask_keys(np.uint64(seed), samples, epochs).tolist() == expected
+    assert derive_sample_keys(np.uint64(seed), samples, epochs, LOADED_MASK).tolist() == expected
 
 
 @for_rows("masker", [masked_lm(), masked_lm(whole_words=True), ErnieMasker(0.4, 4, VOCAB_SIZE)])
@@ -81,7 +80,7 @@ def test_rows_are_masked_by_the_kernel_that_builds_are(masker: Masker) -> None:
     rows = one_sentence(50)
     masked = masking_by(masker, 3)(rows[7:])
     expected = np.tile(np.array(SENTENCE, np.int16), 43)
-    keys = derive_mask_keys(np.uint64(3), rows.samples[7:], rows.epochs[7:])
+    keys = derive_sample_keys(np.uint64(3), rows.samples[7:], rows.epochs[7:], LOADED_MASK)
     offsets = np.arange(44) * len(SENTENCE)
     words = np.tile(np.array(WORDS if masker != masked_lm() else [], np.int8), 43)
     positions, labels, ends = masker.mask(expected, words, offsets, keys)

@@ -12,8 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from corpusmill.errors import UserError
 from corpusmill.reading.collate.collators import Padding, Predicted, collator_for
-from corpusmill.reading.collate.diffusion_collator import DiffusionCollator
-from corpusmill.reading.collate.masked_diffusion import MaskedDiffusion
+from corpusmill.reading.collate.masked_diffusion import DiffusionCollator, MaskedDiffusion
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.load.batches import Batches
 from corpusmill.reading.load.loader import Loader, make_batches

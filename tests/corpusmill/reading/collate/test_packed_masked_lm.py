@@ -9,7 +9,7 @@ import pytest
 
 from corpusmill.objectives.columns import boundary_column, prediction_columns, token_column
 from corpusmill.reading.collate.collators import Padding, collator_for
-from corpusmill.reading.collate.masked_lm_collator import PackedMaskedLmCollator
+from corpusmill.reading.collate.masked_lm_collator import MaskedLmCollator
 from corpusmill.reading.data_set import DataSet
 from corpusmill.reading.rows import Lists, Rows
 
@@ -39,7 +39,7 @@ def rows_of(**changed: list[list[int]]) -> Rows:
 
 
 def collate(rows: Rows, layout: Any = "rows", **padding: Any) -> dict[str, Any]:
-    batch = PackedMaskedLmCollator(Padding(**padding), COLUMNS, layout=layout)(rows)
+    batch = MaskedLmCollator(Padding(**padding), COLUMNS, layout=layout)(rows)
     assert {name: array.dtype.name for name, array in batch.items()} == {
         "input_ids": "int64", "position_ids": "int64", "labels": "int64", "cu_seq_lens_q": "int32",
         "cu_seq_lens_k": "int32", "seq_idx": "int32", "max_length_q": "int64",

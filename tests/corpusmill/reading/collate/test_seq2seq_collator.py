@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 
+from corpusmill.arrays.randomness import LOADED_MASK
 from corpusmill.objectives.denoising import Denoiser, SpanCorrupter
 from corpusmill.reading.collate.collators import Padding, collator_for
-from corpusmill.reading.collate.masked_lm_collator import derive_mask_keys
 from corpusmill.reading.collate.seq2seq_collator import Corruption, Seq2SeqCollator
 from corpusmill.reading.data_set import DataSet, Samples
 from corpusmill.reading.mixture import JoinedSamples
-from corpusmill.reading.rows import Batch, Rows, Values
+from corpusmill.reading.rows import Batch, Rows, Values, derive_sample_keys
 from tests.corpusmill.objectives.reference_t5 import restore
 from tests.tools.batches_in_python import lists_of
 from tests.tools.small_datasets import OBJECTIVES, Recipe, t5_tokenizer, write_dataset
@@ -83,7 +83,7 @@ def test_text_is_corrupted_anew_in_each_epoch(t5_dynamic: Path, cache_folder: Pa
     assert corrupter is not None
     ids = first.lists("input_ids")
     bounds = np.column_stack([ids.offsets[:-1], ids.offsets[1:]])
-    keys = derive_mask_keys(np.uint64(3), samples, np.zeros(20, np.int64))
+    keys = derive_sample_keys(np.uint64(3), samples, np.zeros(20, np.int64), LOADED_MASK)
     made = corrupter.corrupt(ids.values, bounds, np.zeros(20, np.int64), keys)
     assert made.target_ids.tolist() == [
         token for row in batches[0]["labels"].tolist() for token in row if token != -100
