@@ -9,6 +9,7 @@ corpus is scaled by 1 and has no error.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from corpusmill.arrays.distinct import EMPTY, add_hashes, estimate_distinct
 from corpusmill.dataset.manifest_entries import weigh
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.inspection.corpus_measures import Histogram
+from corpusmill.inspection.corpus_measures import Bin
 from corpusmill.inspection.sample_build import SplitBuild, build_sample, spread_sample, take_first
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.objectives.objective import Objective
@@ -184,23 +185,23 @@ def _estimate_split(scale: Scale, split: SplitBuild) -> dict[str, Any]:
     }
 
 
-def compare(pool: Pool, seed: int, corpus: Histogram) -> Scale:
+def compare(pool: Pool, seed: int, corpus: Sequence[Bin]) -> Scale:
     """Compare a sample with its corpus.
 
     Args:
         pool: the sample.
         seed: by which it was drawn.
-        corpus: tokens per document of the whole corpus.
+        corpus: the bins of the tokens per document of the whole corpus.
     """
     tokens = np.diff(pool.sentence_offsets[pool.document_offsets])
-    firsts = np.array([part.first for part in corpus.bins], np.int64)
+    firsts = np.array([part.first for part in corpus], np.int64)
     bins = np.searchsorted(firsts, tokens, side="right") - 1
     strata_of_bins = stratify(np.bincount(bins, minlength=len(firsts)))
     strata = strata_of_bins[bins]
     order = np.lexsort((priorities(seed, pool.documents), strata))
     groups = np.empty(len(tokens), np.int64)
     groups[order] = np.arange(len(tokens)) % _GROUPS
-    sums = np.array([part.sum for part in corpus.bins], np.float64)
+    sums = np.array([part.sum for part in corpus], np.float64)
     corpus_tokens = np.bincount(strata_of_bins, sums).astype(np.float64)
     return Scale(tokens, strata, groups, corpus_tokens)
 

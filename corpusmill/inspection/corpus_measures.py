@@ -6,7 +6,7 @@ has 64 bins, so that no bin is wider than 1.6 % of its values.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -81,41 +81,17 @@ class Bin(NamedTuple):
     sum: int
 
 
-@dataclass(frozen=True)
-class Histogram:
-    """How often values occur, in bins.
+def quantile(bins: Sequence[Bin], share: float) -> int:
+    """The value that `share` of the values do not exceed, as the mean of its bin.
 
-    Attributes:
-        name: the quantity ("tokens_per_document").
-        bins: those that are not empty, ascending.
-        largest: the largest value.
+    It is exact below 128, and off by less than 1.6 % above; 0 without values.
     """
-
-    name: str
-    bins: tuple[Bin, ...]
-    largest: int
-
-    @property
-    def total(self) -> int:
-        """Number of values."""
-        return sum(part.number for part in self.bins)
-
-    @property
-    def mean(self) -> float:
-        """Mean value; 0 for an empty histogram."""
-        return sum(part.sum for part in self.bins) / self.total if self.bins else 0.0
-
-    def quantile(self, share: float) -> int:
-        """The value that `share` of the values do not exceed, as the mean of its bin.
-
-        It is exact below 128, and off by less than 1.6 % above; 0 for an empty histogram.
-        """
-        reached = 0
-        for part in self.bins:
-            reached += part.number
-            if reached >= share * self.total:
-                return round(part.sum / part.number)
-        return 0
+    reached, total = 0, sum(part.number for part in bins)
+    for part in bins:
+        reached += part.number
+        if reached >= share * total:
+            return round(part.sum / part.number)
+    return 0
 
 
 def measure_text(documents: pa.RecordBatch) -> Measures:
@@ -200,8 +176,8 @@ def count_values(name: str, values: Int64s) -> Measures:
     return Measures(counts, {name: int(values.max())})
 
 
-def read_histogram(name: str, counts: Mapping[str, int], largest: Mapping[str, int]) -> Histogram:
-    """A distribution from its counts; see `Measures`."""
+def read_bins(name: str, counts: Mapping[str, int]) -> list[Bin]:
+    """The bins of a distribution that are not empty, ascending, from its counts; see `Measures`."""
     places = sorted(
         int(key.split(".")[1])
         for key in counts
@@ -211,4 +187,4 @@ def read_histogram(name: str, counts: Mapping[str, int], largest: Mapping[str, i
     for place in places:
         number, total = counts[f"{name}.{place}.number"], counts[f"{name}.{place}.sum"]
         bins.append(Bin(bin_edge(place), bin_edge(place + 1) - 1, number, total))
-    return Histogram(name, tuple(bins), largest.get(name, 0))
+    return bins

@@ -46,7 +46,7 @@ from corpusmill.dataset.accounting import count_reasons, is_of_the_run, measure_
 from corpusmill.dataset.manifest import Manifest, Split
 from corpusmill.dataset.manifest_entries import CorpusEntry, shorten_texts
 from corpusmill.errors import count_things
-from corpusmill.inspection.corpus_measures import DISTRIBUTIONS, Histogram, read_histogram
+from corpusmill.inspection.corpus_measures import DISTRIBUTIONS, Bin, quantile, read_bins
 from corpusmill.inspection.facts import parts_of
 from corpusmill.inspection.figures import (
     Figure,
@@ -86,13 +86,13 @@ def collect_numbers(
         and not is_of_the_run(name)
     }
     text = {name: measured.get(name, 0) for name in ("bytes", "characters", "words")}
-    histograms = [read_histogram(name, measured, largest) for name in DISTRIBUTIONS]
     return {
         "counts": dict(sorted(plain.items())),
         "text": text,
         "tokens": describe_tokens(measured, plain.get("tokenize.special_tokens_in_text", 0)),
         "distributions": {
-            histogram.name: describe_histogram(histogram) for histogram in histograms
+            name: describe_bins(read_bins(name, measured), largest.get(name, 0))
+            for name in DISTRIBUTIONS
         },
         "rejects": {
             "number": counts.get("read.rejects", 0),
@@ -124,16 +124,18 @@ def describe_tokens(measured: Mapping[str, int], special_tokens: int = 0) -> dic
     }
 
 
-def describe_histogram(histogram: Histogram) -> dict[str, Any]:
+_QUANTILES = {"median": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+def describe_bins(bins: Sequence[Bin], largest: int) -> dict[str, Any]:
     """A distribution in five numbers, and its bins."""
+    total = sum(part.number for part in bins)
     return {
-        "count": histogram.total,
-        "mean": histogram.mean,
-        "median": histogram.quantile(0.5),
-        "p90": histogram.quantile(0.9),
-        "p99": histogram.quantile(0.99),
-        "max": histogram.largest,
-        "bins": [list(part) for part in histogram.bins],
+        "count": total,
+        "mean": sum(part.sum for part in bins) / total if total else 0.0,
+        **{name: quantile(bins, share) for name, share in _QUANTILES.items()},
+        "max": largest,
+        "bins": [list(part) for part in bins],
     }
 
 

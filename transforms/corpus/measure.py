@@ -16,7 +16,7 @@ from corpusmill.inspection.corpus_measures import (
     DISTRIBUTIONS,
     Measures,
     measure_text,
-    read_histogram,
+    read_bins,
 )
 from corpusmill.inspection.corpus_numbers import collect_numbers
 from corpusmill.layout.placement import Layout
@@ -123,17 +123,14 @@ class _CollectNumbers(beam.DoFn):
         check_counts(sums, self._options.expected)
         shown = list(first_rejects(rejects, count_reasons(sums)))
         numbers = collect_numbers(sums, dict(largest), shown)
-        numbers["build"] = self._estimate(sample, sums, dict(largest))
+        numbers["build"] = self._estimate(sample, sums)
         write_file(self._options.path, seal(json.dumps(numbers).encode()))
         yield self._options.path
 
-    def _estimate(
-        self, sample: str, counts: Mapping[str, int], largest: Mapping[str, int]
-    ) -> dict[str, Any]:
+    def _estimate(self, sample: str, counts: Mapping[str, int]) -> dict[str, Any]:
         pool, objective, layout = map_pool(sample), self._options.objective, self._options.layout
         measured = {name.removeprefix(f"{STAGE}."): number for name, number in counts.items()}
-        histogram = read_histogram(DISTRIBUTIONS[0], measured, largest)
-        scale = compare(pool, layout.seed, histogram)
+        scale = compare(pool, layout.seed, read_bins(DISTRIBUTIONS[0], measured))
         return estimate_build(objective, pool, scale, layout, self._options.output_options)
 
 

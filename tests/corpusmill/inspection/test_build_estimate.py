@@ -9,7 +9,7 @@ from corpusmill.arrays.distinct import estimate_distinct
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import resolve
 from corpusmill.inspection.build_estimate import Estimate, compare, estimate_build, stratify
-from corpusmill.inspection.corpus_measures import Histogram, count_values, read_histogram
+from corpusmill.inspection.corpus_measures import Bin, count_values, read_bins
 from corpusmill.inspection.sample_build import build_sample, spread_sample
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.bert import Bert, BertOptions
@@ -28,9 +28,8 @@ def pool_of_lengths(documents: np.ndarray, lengths: np.ndarray) -> Pool:
     return Pool(documents.astype(np.uint64), np.arange(len(lengths) + 1), offsets, tokens, ends)
 
 
-def lengths_of(lengths: np.ndarray) -> Histogram:
-    measures = count_values("tokens_per_document", lengths)
-    return read_histogram("tokens_per_document", measures.counts, measures.largest)
+def lengths_of(lengths: np.ndarray) -> list[Bin]:
+    return read_bins("tokens_per_document", count_values("tokens_per_document", lengths).counts)
 
 
 @given(st.lists(st.integers(0, 60), max_size=60))

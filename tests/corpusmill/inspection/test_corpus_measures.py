@@ -15,15 +15,16 @@ from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.dataset.manifest_entries import as_mapping
 from corpusmill.inspection.corpus_measures import (
     DISTRIBUTIONS,
-    Histogram,
     Measures,
     assign_bins,
     bin_edge,
     count_values,
     measure_text,
     measure_tokens,
-    read_histogram,
+    quantile,
+    read_bins,
 )
+from corpusmill.inspection.corpus_numbers import describe_bins
 from corpusmill.inspection.figures import Distribution
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.builders import SPECIAL, batch_of, corpora, from_rows
@@ -74,13 +75,14 @@ def test_lengths_are_counted_as_python_counts_them(
     assert measures.counts["sentences"] == len(lengths["tokens_per_sentence"])
     assert measures.counts["tokens"] == sum(lengths["tokens_per_document"])
     for name in DISTRIBUTIONS:
-        histogram = read_histogram(name, measures.counts, measures.largest)
+        bins = read_bins(name, measures.counts)
         values = sorted(lengths[name])
-        assert [bucket.first for bucket in histogram.bins for _ in range(bucket.number)] == values
-        assert histogram.largest == values[-1]
-        assert histogram.mean == pytest.approx(statistics.mean(values))
-        assert histogram.quantile(0.5) == values[(len(values) - 1) // 2]
-        assert histogram.quantile(1) == values[-1]
+        assert [bucket.first for bucket in bins for _ in range(bucket.number)] == values
+        described = describe_bins(bins, measures.largest[name])
+        assert described["max"] == values[-1]
+        assert described["mean"] == pytest.approx(statistics.mean(values))
+        assert described["median"] == values[(len(values) - 1) // 2]
+        assert quantile(bins, 1) == values[-1]
 
 
 def test_tokens_are_told_by_their_kind() -> None:
@@ -101,19 +103,19 @@ def test_a_bin_holds_its_values_and_is_narrow(values: list[int]) -> None:
 @given(st.lists(st.integers(1, 10**7), min_size=1, max_size=300))
 def test_quantiles_are_near_those_of_the_values(values: list[int]) -> None:
     measures = count_values("x", np.array(values))
-    histogram = read_histogram("x", measures.counts, measures.largest)
-    assert histogram.total == len(values)
-    assert histogram.largest == max(values)
+    bins = read_bins("x", measures.counts)
+    assert describe_bins(bins, 0)["count"] == len(values)
+    assert measures.largest == {"x": max(values)}
     for share in (0.5, 0.9, 0.99):
         exact = sorted(values)[int(np.ceil(share * len(values))) - 1]
-        assert histogram.quantile(share) == pytest.approx(exact, rel=1 / 64, abs=0.5)
+        assert quantile(bins, share) == pytest.approx(exact, rel=1 / 64, abs=0.5)
 
 
 def test_nothing_has_no_lengths() -> None:
     assert measure_tokens(batch_of({}), None).largest == {}
-    empty = read_histogram("x", {}, {})
-    assert empty == Histogram("x", (), 0)
-    assert (empty.mean, empty.quantile(0.5), empty.total) == (0, 0, 0)
+    assert read_bins("x", {}) == []
+    numbers = dict.fromkeys(("count", "mean", "median", "p90", "p99", "max"), 0)
+    assert describe_bins([], 0) == {**numbers, "bins": []}
 
 
 def test_a_corpus_is_measured_from_python(sample: Path, tokenizer: TokenizerFile) -> None:
