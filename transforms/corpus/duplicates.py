@@ -166,6 +166,22 @@ class Comparison:
         merges = plan_merges(sizes, groups, self.tasks, self.hash_routes.layout.shards, size)
         return TaskRoutes(layout, 0.0, 1, groups, merges, f"{self.kind}{REPEATS}-")
 
+    def write(self, rows: Iterable[tuple[pa.RecordBatch, str]]) -> Iterator[Output]:
+        """Write rows to files by their buckets, or by the tasks that get them.
+
+        Args:
+            rows: each with HASHES or REPEATS.
+        """
+        routes = {HASHES: self.hash_routes, REPEATS: self.task_routes}
+        folder, buffer_bytes = self.place.temp_folder, self.place.sizes.buffer_bytes
+        spills = {tag: Spill(folder, buffer_bytes) for tag in routes}
+        for batch, tag in rows:
+            if batch.num_rows:
+                spills[tag].add(batch, routes[tag].buckets(batch))
+        for tag, spill in spills.items():
+            spill.write()
+            yield from ((tag, segment) for segment in spill.segments)
+
 
 class _HashTask(beam.DoFn):
     """Hash the documents of a task, and find those that repeat others nearby."""
@@ -186,26 +202,22 @@ class _HashTask(beam.DoFn):
 
     def _hash(self, task: Task) -> Iterator[Output]:
         options, tally = self._options, Tally()
-        routes, buffer_bytes = options.hash_routes, options.place.sizes.buffer_bytes
-        folder = options.place.temp_folder
-        spills = {tag: Spill(folder, buffer_bytes) for tag in (HASHES, REPEATS)}
         # The second reading counts what it reads, and keeps the rejects.
         steps = load_filters(options.filters)
         documents = options.documents.without_fields()
         reader = TaskReader(documents, options.place, Tally(), steps, keeps_rejects=False)
         batches = (hash_documents(batch, task.number) for batch in reader.read(read_task(task)))
-        for rows in join_small(batches, HASH_BUCKET_BYTES):
-            # What is repeated inside of a task goes no further; a text is then in few rows, even if
-            # half of a corpus are copies of it.
-            firsts, repeats = split_repeats(rows)
-            spills[HASHES].add(firsts, routes.buckets(firsts))
-            if repeats.num_rows:
-                spills[REPEATS].add(repeats, repeats.column("task").to_numpy())
-            tally.add("duplicates.documents", rows.num_rows)
-            tally.add("duplicates.found", repeats.num_rows)
-        for tag, spill in spills.items():
-            spill.write()
-            yield from ((tag, segment) for segment in spill.segments)
+
+        def split() -> Iterator[tuple[pa.RecordBatch, str]]:
+            for rows in join_small(batches, HASH_BUCKET_BYTES):
+                # What is repeated inside of a task goes no further; a text is then in few rows,
+                # even if half of a corpus are copies of it.
+                firsts, repeats = split_repeats(rows)
+                tally.add("duplicates.documents", rows.num_rows)
+                tally.add("duplicates.found", repeats.num_rows)
+                yield from ((firsts, HASHES), (repeats, REPEATS))
+
+        yield from options.write(split())
         yield from tally.outputs()
 
 
@@ -238,20 +250,20 @@ class _FindRepeats(beam.DoFn):
 
     def _find(self, segments: Sequence[Segment]) -> Iterator[Output]:
         options, tally = self._options, Tally()
-        spill = Spill(options.place.temp_folder, options.place.sizes.buffer_bytes)
         full = sorted(segment for segment in segments if segment.path)
         parts = count_parts(full, options.rows_at_once)
-        for part in range(parts):
-            seen = HASH_SCHEMA.empty_table().to_batches()
-            load = partial(_load_part, part=part, parts=parts)
-            for rows in join_small(map_ahead(load, full), HASH_BUCKET_BYTES):
-                firsts, repeats = split_repeats(pa.concat_batches([*seen, rows]))
-                seen = [firsts]
-                tally.add("duplicates.found", repeats.num_rows)
-                if repeats.num_rows:
-                    spill.add(repeats, options.task_routes.buckets(repeats))
-        spill.write()
-        yield from ((REPEATS, segment) for segment in spill.segments)
+
+        def compare() -> Iterator[tuple[pa.RecordBatch, str]]:
+            for part in range(parts):
+                seen = HASH_SCHEMA.empty_table().to_batches()
+                load = partial(_load_part, part=part, parts=parts)
+                for rows in join_small(map_ahead(load, full), HASH_BUCKET_BYTES):
+                    firsts, repeats = split_repeats(pa.concat_batches([*seen, rows]))
+                    seen = [firsts]
+                    tally.add("duplicates.found", repeats.num_rows)
+                    yield repeats, REPEATS
+
+        yield from options.write(compare())
         yield from tally.outputs()
 
 

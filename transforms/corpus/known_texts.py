@@ -60,7 +60,7 @@ from transforms.shuffle.segments import (
     KeyedSegment,
     merge_segments,
 )
-from transforms.shuffle.spill import Spill, load_segment
+from transforms.shuffle.spill import load_segment
 from transforms.storage.checksums import seal, unseal
 from transforms.storage.files import map_ahead, new_path, read_file, write_file
 from transforms.tally import COUNTS, Count, Tally, add_up
@@ -108,23 +108,6 @@ class Search:
         """Whether there is a filter: not where more than half of all digests would pass it."""
         return self.comparison.text_bytes // DOCUMENT_BYTES <= FILTER_BITS // 2
 
-    def write(self, rows: Iterable[tuple[pa.RecordBatch, str]]) -> Iterator[Output]:
-        """Write rows of DIGEST_SCHEMA to files by their buckets, or by the tasks that get them.
-
-        Args:
-            rows: each with HASHES or REPEATS.
-        """
-        comparison = self.comparison
-        routes = {HASHES: comparison.hash_routes, REPEATS: comparison.task_routes}
-        place = comparison.place
-        spills = {tag: Spill(place.temp_folder, place.sizes.buffer_bytes) for tag in routes}
-        for batch, tag in rows:
-            if batch.num_rows:
-                spills[tag].add(batch, routes[tag].buckets(batch))
-        for tag, spill in spills.items():
-            spill.write()
-            yield from ((tag, segment) for segment in spill.segments)
-
 
 class _ListDigests(beam.DoFn):
     """List the digests of the documents of a task, and, for the filter, where they are."""
@@ -153,7 +136,7 @@ class _ListDigests(beam.DoFn):
         digests = (
             count_digests(digests_of(batch), task.number) for batch in reader.read(read_task(task))
         )
-        yield from search.write((rows, HASHES) for rows in digests)
+        yield from search.comparison.write((rows, HASHES) for rows in digests)
         read = dict(counts.counts()).get("read.documents", 0)
         yield COUNTS, (_READ, read)
 
@@ -202,7 +185,7 @@ class _ListHeld(beam.DoFn):
             [path] = filters
             bits = DigestFilter(unseal(read_file(path), path))
             digests = map(bits.select, digests)
-        yield from self._search.write((hold_digests(some), HASHES) for some in digests)
+        yield from self._search.comparison.write((hold_digests(some), HASHES) for some in digests)
 
 
 class _FindKnown(beam.DoFn):
@@ -224,7 +207,7 @@ class _FindKnown(beam.DoFn):
         parts_found = [_select_part(sorted(segments), part, parts) for part in range(parts)]
         for rows in parts_found:
             tally.add("known.documents", int(rows.column("documents").to_numpy().sum()))
-        yield from self._search.write((rows, REPEATS) for rows in parts_found)
+        yield from self._search.comparison.write((rows, REPEATS) for rows in parts_found)
         yield from tally.outputs()
 
 
