@@ -13,15 +13,13 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-import numpy as np
-
 _PACKAGE = Path(__file__).parent.parent
 # Names in code that imports a module of the package when it is called: nobody knows what of it.
 _OWN_MODULE = re.compile(rf"{_PACKAGE.name}\b")
 # Of these, numba compiles what a name says, and its version is kept beside the keys.
 _LIBRARIES = {"builtins", "math", "numba", "numpy", "typing"}
 # Values whose `repr` says all.
-_PLAIN = {bool, int, float, complex, str, bytes, type(None), type(...), slice, np.ufunc}
+_PLAIN = {bool, int, float, complex, str, bytes, type(None), type(...), slice}
 # What numba reads of a function's code, besides its constants: neither its file nor its lines.
 _CODE = (
     *("co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_flags", "co_exceptiontable"),
@@ -113,7 +111,9 @@ class _Values:
         Raises:
             TypeError: nothing is known of its type.
         """
-        if type(value) in _PLAIN:
+        import numpy as np  # noqa: PLC0415  the list of commands is shown without it
+
+        if type(value) in _PLAIN or isinstance(value, np.ufunc):
             return type(value).__name__, None if value == self._docstring else repr(value)
         match value:
             case Compilable():
