@@ -42,8 +42,8 @@ class Run:
     """What a run says of itself.
 
     Attributes:
-        token: identifies one start of a run; a resumed run has a new token. Empty if the file is
-            damaged, as after a power failure.
+        token: identifies one start of a run; a resumed run has a new token. Empty if nobody may go
+            on with it, or if the file is damaged, as after a power failure.
         temp_folder: temporary folder of the run.
         host: machine on which it was started.
         process: number of its process there.
@@ -117,6 +117,21 @@ def begin_run(folder: Location, run: Run, over: Run | None = None) -> bool:
     """
     old, stopped = _read(folder) if over is not None else (None, None)
     return stopped == over and _say(folder, run, old)
+
+
+def retire_run(folder: Location, over: Run) -> bool:
+    """Say in a folder that nobody goes on with a run, unless somebody has begun to.
+
+    If the run is working after all, it ends.
+
+    Args:
+        folder: the folder.
+        over: the run, as it was read.
+
+    Returns:
+        Whether it is retired.
+    """
+    return begin_run(folder, replace(over, token=""), over)
 
 
 def _say(folder: Location, run: Run, old: bytes | None) -> bool:

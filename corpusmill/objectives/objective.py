@@ -217,7 +217,9 @@ class Objective(ABC):
         Args:
             examples: rows of `built_columns`, before they are finished.
         """
-        rows = measure_rows(examples, self.built_columns)
+        # Rows have spans only where they are combined, or where provenance is kept.
+        measured = (column for column in self.built_columns if column.role is not Role.SPANS)
+        rows = measure_rows(examples, measured)
         joined = [column.name for column in JOINED_COUNTS if column in self.built_columns]
         rows |= {name: examples.column(name).to_numpy() for name in joined}
         return {name: np.bincount(values) for name, values in rows.items()}

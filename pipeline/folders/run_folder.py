@@ -33,7 +33,15 @@ from pipeline.folders.standing import (
 from pipeline.runners.engine import Submitted
 from pipeline.runners.failures import JobFailedError
 from transforms.commit.pointer import digest, tidy
-from transforms.recovery import FAILED, Run, Workplace, begin_run, end_run, read_run
+from transforms.recovery import (
+    FAILED,
+    Run,
+    Workplace,
+    begin_run,
+    end_run,
+    read_run,
+    retire_run,
+)
 from transforms.storage.checksums import DamagedFileError, seal, unseal
 from transforms.storage.file_systems import join_path
 from transforms.storage.files import write_file
@@ -126,18 +134,26 @@ class RunFolder:
         write_file(record_path(self.place), seal(content.encode()))
 
     def begin_work(self, names: Iterable[str]) -> None:
-        """Remove what a stopped run has left that is not resumed, and list what will be written.
+        """Retire the stopped runs that are not resumed, and list what will be written.
+
+        Their temporary files are removed. What is in their versions stays until this run has
+        committed: one that is working after all may do so first.
 
         Args:
             names: of the files that the run will write, in the folder of its version.
         """
-        for stopped in self.standing.unfinished:
-            # It may have been resumed meanwhile.
-            unfinished = read_unfinished(stopped.output, stopped.number)
-            if stopped.number != self.own.number and not unfinished.is_alive:
-                _remove_unfinished(unfinished, read_record(unfinished.folder))
+        for stopped in self.read_others():
+            if not stopped.is_alive and retire_run(stopped.folder, stopped.run):
+                for temporary in stopped.temporary_folders:
+                    temporary.discard()
         self.has_begun, self.record = True, tuple(names)
         write_record(self.own.folder, self.record)
+
+    def read_others(self) -> Iterator[UnfinishedRun]:
+        """Read again what the other runs say of themselves that had not finished at the start."""
+        for other in self.standing.unfinished:
+            if other.number != self.own.number:
+                yield read_unfinished(other.output, other.number)
 
     def submit(self, run: Callable[[Callable[[], bool]], Submitted]) -> Submitted:
         """Run a job that commits the data set, or hand it over.
@@ -231,7 +247,7 @@ def run_folder(
             raise
         if not folder.handed_over:
             if folder.is_committed:
-                _finish(own)
+                _finish(folder)
             else:
                 _remove(folder)
             remove_empty(made)
@@ -304,7 +320,7 @@ def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
         whole, none = "the data set is complete", "no file of the data set was published"
         error.args = (whole if is_committed else none,)
     if is_committed:
-        _finish(own)
+        _finish(folder)
         return
     if not folder.has_begun and folder.earlier is not None:
         end_run(own.folder, run.token, FAILED)
@@ -321,12 +337,16 @@ def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
     error.add_note(describe_finished(finished, str(own.folder), command, f", {folder.restart}"))
 
 
-def _finish(own: UnfinishedRun) -> None:
+def _finish(folder: RunFolder) -> None:
     """Finish what a run that has committed its data set has left to do."""
-    tidy(own.output)
+    tidy(folder.own.output)
     # If another run went on in its place and removed them, this one may have written to them since.
-    for temporary in own.temporary_folders:
+    for temporary in folder.own.temporary_folders:
         temporary.discard(was_there=True)
+    # No run can commit any more that began from the manifest before.
+    for retired in folder.read_others():
+        if not retired.run.token and retire_run(retired.folder, retired.run):
+            _remove_unfinished(retired, read_record(retired.folder))
 
 
 def _lose(folder: RunFolder, run: Run | None) -> JobFailedError:
@@ -343,7 +363,10 @@ def _lose(folder: RunFolder, run: Run | None) -> JobFailedError:
 
 
 def _remove(folder: RunFolder) -> None:
-    """Remove what a run has made that is given up."""
+    """Remove what a run has made that is given up, unless another one goes on with it."""
+    run = read_run(folder.own.folder)
+    if run and not (run.token in {"", folder.own.run.token} and retire_run(folder.own.folder, run)):
+        return
     record = folder.record or read_record(folder.own.folder)
     _remove_unfinished(folder.own, record, folder.has_begun)
 

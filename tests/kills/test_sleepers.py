@@ -7,14 +7,16 @@ import os
 import random
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import psutil
 import pytest
 
 from corpusmill import synced_files
+from corpusmill.dataset import ownership
 from corpusmill.location import locate
 from pipeline.folders.standing import UnfinishedRun
 from tests.tools.forked_commands import ForkedCommand
@@ -39,10 +41,11 @@ class Sleeper:
     Args:
         words: the command.
         folder: where its changes are counted.
-        moment: the number of the change before which it falls asleep, from 0.
+        moment: the number of the change before which it falls asleep, from 0; or a pattern, for the
+            first change once there is such a file.
     """
 
-    def __init__(self, words: Sequence[str], folder: Path, moment: int) -> None:
+    def __init__(self, words: Sequence[str], folder: Path, moment: int | str) -> None:
         self._command = ForkedCommand(words, prepare=partial(_fall_asleep, folder, moment))
         while self._command.poll() is None and not self.is_asleep:
             time.sleep(0.005)
@@ -61,15 +64,18 @@ class Sleeper:
         return wait_for(self._command)
 
 
-def _fall_asleep(folder: Path, moment: int) -> None:
+def _fall_asleep(folder: Path, moment: int | str) -> None:
     """Let this process stop itself before a change."""
-    changes = iter(range(moment + 1))
+    numbers, slept = count(), list[bool]()
 
-    def count() -> None:
-        if next(changes, None) == moment:
+    def sleep() -> None:
+        number = next(numbers)
+        is_time = any(folder.glob(moment)) if isinstance(moment, str) else number == moment
+        if is_time and not slept:
+            slept.append(True)
             os.kill(os.getpid(), signal.SIGSTOP)
 
-    listen_to_changes(folder, count)
+    listen_to_changes(folder, sleep)
 
 
 _PAIRS = 200 if ALL_MOMENTS else 8
@@ -135,6 +141,29 @@ def test_of_two_commands_of_which_one_sleeps_one_wins_or_both_in_a_row(
             assert_one_has_won(slept, other, output, old)
         except AssertionError as error:
             raise AssertionError(message) from error
+
+
+def test_a_run_that_is_taken_for_dead_loses_its_work_and_never_what_it_has_committed(
+    sample: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = halve(b"".join(sample.read_bytes().splitlines(keepends=True)[:70]), tmp_path)
+    output = tmp_path / "out"
+    commands = list_commands(texts, tokenizer_path, output)
+    # It has written all, and what is left is the exchange of the manifest.
+    sleeper = Sleeper(commands["build"], output, "v1/root/README.md")
+    ended: list[Outcome] = []
+
+    def wake_before(remove: Callable[..., None], *arguments: object) -> None:
+        if not ended:
+            ended.append(sleeper.wake())
+        remove(*arguments)
+
+    monkeypatch.setattr(UnfinishedRun, "is_alive", False)
+    removal = partial(wake_before, ownership.remove_version)
+    monkeypatch.setattr("pipeline.folders.run_folder.remove_version", removal)
+    other = run_any(*commands["replace"])
+    assert find_damage(locate(str(output))) == []
+    assert [outcome.status for outcome in (other, *ended)] == [0, 1], (other, ended)
 
 
 def _stop(words: list[str], output: Path, built: Tree) -> Tree:

@@ -51,7 +51,7 @@ def commit(place: Workplace, committed: Committed) -> None:
         raise UserError(str(error.filename), cause, cure) from None
     current, run = output.read_any(MANIFEST), read_run(place.folder)
     if current != content:
-        is_ours = run is not None and run.base == digest(current)
+        is_ours = run is not None and bool(run.token) and run.base == digest(current)
         if not (is_ours and (output / MANIFEST).exchange(content, current, place.scratch)):
             raise overtaken(place)
     copies = {**committed.copies, SUCCESS: b""}
