@@ -188,7 +188,8 @@ class OwnFiles:
     def remove_stale(self, manifest: Manifest) -> bool:
         """Remove what a manifest does not list of the versions before its own.
 
-        Versions of runs that have not finished are left alone.
+        Their runs cannot commit any more, as the manifest from which they began is gone. Versions
+        of runs that nobody has retired are left alone.
 
         Returns:
             Whether there was anything.
@@ -198,7 +199,7 @@ class OwnFiles:
             number
             for number, names in self.recorded.items()
             if number < manifest.version
-            and f"v{number}/{RUN}" not in self.versions[number]
+            and (f"v{number}/{RUN}" not in self.versions[number] or self._is_retired(number))
             and (number not in used or not names <= manifest.entries.keys())
         ]
         for number in stale:
@@ -215,6 +216,11 @@ class OwnFiles:
             if is_earlier and below.is_dir() and not below.is_symlink():
                 _remove_empty_folders(below)
         return bool(stale)
+
+    def _is_retired(self, number: int) -> bool:
+        """Whether nobody may go on with the run of a version; also if its file is damaged."""
+        run = _read_json(self.folder / f"v{number}", RUN)
+        return not (isinstance(run, dict) and run.get("token"))
 
 
 def _list_copies(number: int, names: Iterable[str]) -> dict[str, str]:

@@ -142,18 +142,15 @@ class RunFolder:
         Args:
             names: of the files that the run will write, in the folder of its version.
         """
-        for stopped in self.read_others():
-            if not stopped.is_alive and retire_run(stopped.folder, stopped.run):
+        for other in self.standing.unfinished:
+            # It may have been resumed meanwhile.
+            stopped = read_unfinished(other.output, other.number)
+            is_other = stopped.number != self.own.number and not stopped.is_alive
+            if is_other and retire_run(stopped.folder, stopped.run):
                 for temporary in stopped.temporary_folders:
                     temporary.discard()
         self.has_begun, self.record = True, tuple(names)
         write_record(self.own.folder, self.record)
-
-    def read_others(self) -> Iterator[UnfinishedRun]:
-        """Read again what the other runs say of themselves that had not finished at the start."""
-        for other in self.standing.unfinished:
-            if other.number != self.own.number:
-                yield read_unfinished(other.output, other.number)
 
     def submit(self, run: Callable[[Callable[[], bool]], Submitted]) -> Submitted:
         """Run a job that commits the data set, or hand it over.
@@ -247,7 +244,7 @@ def run_folder(
             raise
         if not folder.handed_over:
             if folder.is_committed:
-                _finish(folder)
+                _finish(own)
             else:
                 _remove(folder)
             remove_empty(made)
@@ -320,7 +317,7 @@ def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
         whole, none = "the data set is complete", "no file of the data set was published"
         error.args = (whole if is_committed else none,)
     if is_committed:
-        _finish(folder)
+        _finish(own)
         return
     if not folder.has_begun and folder.earlier is not None:
         end_run(own.folder, run.token, FAILED)
@@ -337,16 +334,12 @@ def _leave(folder: RunFolder, intent: Intent, error: BaseException) -> None:
     error.add_note(describe_finished(finished, str(own.folder), command, f", {folder.restart}"))
 
 
-def _finish(folder: RunFolder) -> None:
+def _finish(own: UnfinishedRun) -> None:
     """Finish what a run that has committed its data set has left to do."""
-    tidy(folder.own.output)
+    tidy(own.output)
     # If another run went on in its place and removed them, this one may have written to them since.
-    for temporary in folder.own.temporary_folders:
+    for temporary in own.temporary_folders:
         temporary.discard(was_there=True)
-    # No run can commit any more that began from the manifest before.
-    for retired in folder.read_others():
-        if not retired.run.token and retire_run(retired.folder, retired.run):
-            _remove_unfinished(retired, read_record(retired.folder))
 
 
 def _lose(folder: RunFolder, run: Run | None) -> JobFailedError:

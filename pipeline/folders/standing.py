@@ -55,8 +55,10 @@ class UnfinishedRun:
 
     @property
     def has_work(self) -> bool:
-        """Whether its temporary folder is there, which is marked as that of a run into this one."""
-        return bool(self.temporary_folders) and self.temporary_folders[0].is_there()
+        """Whether it can be resumed: its temporary folder is there, with the mark of such a run."""
+        return bool(self.run.token and self.temporary_folders) and (
+            self.temporary_folders[0].is_there()
+        )
 
     @property
     def finished(self) -> Mapping[str, int]:

@@ -91,12 +91,6 @@ def test_files_of_this_machine_are_refused(tmp_path: Path, sample: Path) -> None
     submit(*SERVICE, DRY_RUN, flags=wikitext, refused=refused)
 
 
-def test_more_processors_than_tasks_are_refused_where_the_user_cut_the_input() -> None:
-    many = ("--max_num_workers=3", DRY_RUN)
-    parts = ("--range-bytes", "3 tasks", "12 workers")
-    submit(*SERVICE, *many, flags=("--range-bytes", "20000"), refused=parts)
-
-
 @pytest.mark.parametrize(
     ("arguments", "processors"),
     [
