@@ -263,8 +263,9 @@ def remove_version(
         _discard_marked(folder)
         present = set(folder.list())
         folder.delete(sorted(present.intersection(record) - own_kept))
-        if present and not own_kept:
+        if RUN in present:
             folder.delete([RUN])
+        if present and not own_kept:
             folder.sync(())  # or else a loss of power may leave files without their record
             folder.delete([RECORD])
         path = folder.local_path()

@@ -345,23 +345,26 @@ def _finish(own: UnfinishedRun) -> None:
 def _lose(folder: RunFolder, run: Run | None) -> JobFailedError:
     """Remove what is left of a run whose folder is another one's, or gone; return its error."""
     own = folder.own
-    if run is None:
+    if run is None and not folder.is_committed:
         _remove(folder)
-        cause = f"another run, or somebody else, has removed or moved {own.folder}"
-        return JobFailedError(f"{cause}. Run again where nothing else changes the folder")
-    if run.temp_folder != folder.path:  # in which another one may go on
+    elif run is None or run.temp_folder != folder.path:  # in which another one may go on
         for temporary in own.temporary_folders:
             temporary.discard(was_there=True)
+    if run is None:
+        cause = f"another run, or somebody else, has removed or moved {own.folder}"
+        return JobFailedError(f"{cause}. Run again where nothing else changes the folder")
     return JobFailedError(f"another run has taken over v{own.number} of {own.output}")
 
 
 def _remove(folder: RunFolder) -> None:
     """Remove what a run has made that is given up, unless another one goes on with it."""
-    run = read_run(folder.own.folder)
-    if run and not (run.token in {"", folder.own.run.token} and retire_run(folder.own.folder, run)):
-        return
-    record = folder.record or read_record(folder.own.folder)
-    _remove_unfinished(folder.own, record, folder.has_begun)
+    own, run = folder.own, read_run(folder.own.folder)
+    is_own = run is None or run.token in {"", own.run.token}
+    with suppress(FileNotFoundError):  # the folder is gone
+        # From now on nobody goes on with the run, and no other one takes the number of its version.
+        if not (is_own and begin_run(own.folder, replace(run or own.run, token=""), run)):
+            return
+    _remove_unfinished(own, folder.record or read_record(own.folder), folder.has_begun)
 
 
 def name_units(finished: Mapping[str, int]) -> str:
