@@ -18,6 +18,7 @@ import pytest
 from corpusmill import synced_files
 from corpusmill.dataset import ownership
 from corpusmill.location import locate
+from pipeline.folders import run_folder
 from pipeline.folders.standing import UnfinishedRun
 from tests.tools.forked_commands import ForkedCommand
 from tests.tools.growing import halve
@@ -160,7 +161,8 @@ def test_a_run_that_is_taken_for_dead_loses_its_work_and_never_what_it_has_commi
 
     monkeypatch.setattr(UnfinishedRun, "is_alive", False)
     removal = partial(wake_before, ownership.remove_version)
-    monkeypatch.setattr("pipeline.folders.run_folder.remove_version", removal)
+    for module in (run_folder, ownership):
+        monkeypatch.setattr(module, "remove_version", removal)
     other = run_any(*commands["replace"])
     assert find_damage(locate(str(output))) == []
     assert [outcome.status for outcome in (other, *ended)] == [0, 1], (other, ended)
