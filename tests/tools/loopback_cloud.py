@@ -12,6 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 from gcp_storage_emulator.server import create_server
+from google.cloud.storage.blob import Blob
 
 from tests.conftest import CHECKOUT
 from tests.tools.small_datasets import gpt_tokenizer
@@ -41,6 +42,8 @@ def serve_storage() -> Iterator[None]:
         patch.setattr(auth._Credentials, "_credentials_init", True)
         # It sends headers and bodies apart; Nagle's algorithm would hold each body back for 40 ms.
         patch.setattr(StreamRequestHandler, "disable_nagle_algorithm", True)
+        # It does not say which one it sends, and nobody else writes to it.
+        patch.setattr(Blob, "generation", 1)
         put(INPUT, (CHECKOUT / "samples" / "wiki.sample.tokens").read_bytes())
         put(TOKENIZER, (CHECKOUT / "tests" / "data" / "tokenizer.json").read_bytes())
         put(GPT_TOKENIZER, gpt_tokenizer().json.encode())

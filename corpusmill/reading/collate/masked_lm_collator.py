@@ -193,7 +193,6 @@ class MaskedLmCollator(Collator):
         batch = {
             columns[0].name: pad(*tokens, width, self.padding.pad_id),
             "attention_mask": mask,
-            **({} if labels is None else {"labels": labels}),
         }
         for column in columns:
             match column.role:
@@ -201,7 +200,7 @@ class MaskedLmCollator(Collator):
                     batch[column.name] = pad(*rows.lists(column.name), width, column.pad)
                 case Role.CLASS | Role.VALUE if not column.width:
                     batch[column.name] = np.asarray(rows.columns[column.name], np.int64)
-        return batch
+        return batch if labels is None else {**batch, "labels": labels}
 
 
 def collate_masked_lm(
