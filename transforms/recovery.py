@@ -131,7 +131,9 @@ def retire_run(folder: Location, over: Run) -> bool:
     Returns:
         Whether it is retired.
     """
-    return begin_run(folder, replace(over, token=""), over)
+    with suppress(FileNotFoundError):  # somebody removes the folder in this moment
+        return begin_run(folder, replace(over, token=""), over)
+    return False
 
 
 def _say(folder: Location, run: Run, old: bytes | None) -> bool:

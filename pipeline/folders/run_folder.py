@@ -347,7 +347,8 @@ def _lose(folder: RunFolder, run: Run | None) -> JobFailedError:
     own = folder.own
     if run is None and not folder.is_committed:
         _remove(folder)
-    elif run is None or run.temp_folder != folder.path:  # in which another one may go on
+    elif run is None or not run.token or run.temp_folder != folder.path:
+        # In the folder of a run that is not retired another one may go on.
         for temporary in own.temporary_folders:
             temporary.discard(was_there=True)
     if run is None:
