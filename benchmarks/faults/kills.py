@@ -162,11 +162,11 @@ def kill_and_resume(job: Job, expected: dict[str, str], victim: str, seconds: fl
     final = {name: sha for name, sha in files.items() if not _OF_A_RUN.match(name)}
     # A version that the data set no longer needs is gone in the end, so that others have its rank.
     whole = {(base_name(name), sha) for name, sha in (*expected.items(), *before.items())}
-    # The card names versions, whose ranks are others in the end.
+    # These name versions, whose ranks are others in the end; readers look at them below.
     half = [
         name
         for name, sha in final.items()
-        if (base_name(name), sha) not in whole and not name.endswith(CARD)
+        if (base_name(name), sha) not in whole and not name.endswith((CARD, MANIFEST))
     ]
     assert not half, f"{half} were half-written"
     if job.base:
