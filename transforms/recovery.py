@@ -119,21 +119,22 @@ def begin_run(folder: Location, run: Run, over: Run | None = None) -> bool:
     return stopped == over and _say(folder, run, old)
 
 
-def retire_run(folder: Location, over: Run) -> bool:
+def retire_run(folder: Location, run: Run, over: Run | None) -> bool:
     """Say in a folder that nobody goes on with a run, unless somebody has begun to.
 
-    If the run is working after all, it ends.
+    If the run is working after all, it ends. No other run takes the number of its version.
 
     Args:
         folder: the folder.
-        over: the run, as it was read.
+        run: the run.
+        over: what the folder says of it; None if it says nothing.
 
     Returns:
-        Whether it is retired.
+        Whether nobody goes on with it, as it is retired or its folder is gone.
     """
-    with suppress(FileNotFoundError):  # somebody removes the folder in this moment
-        return begin_run(folder, replace(over, token=""), over)
-    return False
+    with suppress(FileNotFoundError):
+        return begin_run(folder, replace(run, token=""), over)
+    return True
 
 
 def _say(folder: Location, run: Run, old: bytes | None) -> bool:

@@ -43,7 +43,7 @@ class Compilable:
 def digest_kernel(kernel: Compilable) -> str:
     """Return the SHA-256 of what a kernel is compiled from.
 
-    It is computed once: a process goes on with the values that it has begun with.
+    It is computed once: a process keeps the values with which it has begun.
     """
     digest, reached = hashlib.sha256(), {kernel: 0}
     waiting = [kernel]

@@ -146,7 +146,7 @@ class RunFolder:
             # It may have been resumed meanwhile.
             stopped = read_unfinished(other.output, other.number)
             is_other = stopped.number != self.own.number and not stopped.is_alive
-            if is_other and retire_run(stopped.folder, stopped.run):
+            if is_other and retire_run(stopped.folder, stopped.run, stopped.run):
                 for temporary in stopped.temporary_folders:
                     temporary.discard()
         self.has_begun, self.record = True, tuple(names)
@@ -178,28 +178,6 @@ class RunFolder:
 def record_path(place: Workplace) -> str:
     """Return the path of the record of what a run's output depends on."""
     return join_path(place.temp_folder, RECORD)
-
-
-def _remove_unfinished(
-    unfinished: UnfinishedRun, record: Iterable[str], has_begun: bool = False
-) -> None:
-    """Remove what a run has left that was stopped; if it is running after all, it ends.
-
-    Args:
-        unfinished: the run.
-        record: names of the files that it may have written, in the folder of its version.
-        has_begun: whether its temporary folders were there for certain, even if they have no mark.
-    """
-    folders = [(each, has_begun or each.is_there()) for each in unfinished.temporary_folders]
-    for temporary, was_there in folders:
-        temporary.discard(was_there)
-    content = unfinished.output.read_any(MANIFEST)
-    # Its command may not have heard that it has committed, and another one have added to that.
-    kept = decode(content, str(unfinished.output)).entries if content is not None else ()
-    remove_version(unfinished.output, unfinished.number, record, kept)
-    for temporary, was_there in folders:
-        if was_there:  # a run that does not know yet that it is over may still write
-            temporary.discard(was_there)
 
 
 @contextmanager
@@ -358,14 +336,22 @@ def _lose(folder: RunFolder, run: Run | None) -> JobFailedError:
 
 
 def _remove(folder: RunFolder) -> None:
-    """Remove what a run has made that is given up, unless another one goes on with it."""
+    """Remove what a run that is given up has made, unless another run continues it."""
     own, run = folder.own, read_run(folder.own.folder)
     is_own = run is None or run.token in {"", own.run.token}
-    with suppress(FileNotFoundError):  # the folder is gone
-        # From now on nobody goes on with the run, and no other one takes the number of its version.
-        if not (is_own and begin_run(own.folder, replace(run or own.run, token=""), run)):
-            return
-    _remove_unfinished(own, folder.record or read_record(own.folder), folder.has_begun)
+    if not (is_own and retire_run(own.folder, run or own.run, run)):
+        return
+    folders = [(each, folder.has_begun or each.is_there()) for each in own.temporary_folders]
+    for temporary, was_there in folders:
+        temporary.discard(was_there)
+    content = own.output.read_any(MANIFEST)
+    # Its command may not have heard that it has committed, and another one have added to that.
+    kept = decode(content, str(own.output)).entries if content is not None else ()
+    record = folder.record or read_record(own.folder)
+    remove_version(own.output, own.number, record, kept)
+    for temporary, was_there in folders:
+        if was_there:  # a worker that does not know yet that it is over may still write
+            temporary.discard(was_there)
 
 
 def name_units(finished: Mapping[str, int]) -> str:

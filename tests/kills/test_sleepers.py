@@ -84,8 +84,9 @@ _PAIRS = 200 if ALL_MOMENTS else 8
 _MOMENTS = 70
 
 
-def list_commands(texts: tuple[Path, Path], tokenizer: Path, output: Path) -> dict[str, list[str]]:
-    """Return commands that write into a folder, by name."""
+def list_commands(sample: Path, tokenizer: Path, output: Path) -> dict[str, list[str]]:
+    """Return commands that write into a folder, by name; their texts lie beside it."""
+    texts = halve(b"".join(sample.read_bytes().splitlines(keepends=True)[:70]), output.parent)
     options = ["--tokenizer", str(tokenizer), "--output", str(output), "--max-seq-length", "64"]
     options += ("--duplicates", "1", "--num-shards", "2", "--workers", "1", "--input")
     first, second = (["bert", *options, str(text)] for text in texts)
@@ -115,9 +116,8 @@ def assert_one_has_won(sleeper: Outcome, other: Outcome, output: Path, old: Tree
 def test_of_two_commands_of_which_one_sleeps_one_wins_or_both_in_a_row(
     sample: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = halve(b"".join(sample.read_bytes().splitlines(keepends=True)[:70]), tmp_path)
     output = tmp_path / "out"
-    commands = list_commands(texts, tokenizer_path, output)
+    commands = list_commands(sample, tokenizer_path, output)
     assert run_any(*commands["build"]).status == 0
     # The wait for a sleeper that is in the middle of its exchange.
     monkeypatch.setattr(synced_files, "_PATIENCE", 0.1)
@@ -147,9 +147,8 @@ def test_of_two_commands_of_which_one_sleeps_one_wins_or_both_in_a_row(
 def test_a_run_that_is_taken_for_dead_loses_its_work_and_never_what_it_has_committed(
     sample: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = halve(b"".join(sample.read_bytes().splitlines(keepends=True)[:70]), tmp_path)
     output = tmp_path / "out"
-    commands = list_commands(texts, tokenizer_path, output)
+    commands = list_commands(sample, tokenizer_path, output)
     # It has written all, and what is left is the exchange of the manifest.
     sleeper = Sleeper(commands["build"], output, "v1/root/README.md")
     ended: list[Outcome] = []
