@@ -149,13 +149,16 @@ class SpansWriter:
     def _open(self, group: pa.RecordBatch | pa.Table) -> pq.ParquetWriter:
         documents = np.sort(group.column("document").to_numpy())
         changes = np.count_nonzero(documents[1:] != documents[:-1])
-        plain = ["row"] if changes * _LINES_A_DOCUMENT < group.num_rows else ["row", "document"]
+        # Differences of rows take a tenth of their bytes. Those of ids that seldom recur take as
+        # many as the ids, and half of the time.
+        deltas = ["row"] if changes * _LINES_A_DOCUMENT < group.num_rows else ["row", "document"]
         return pq.ParquetWriter(
             self._sink,
             SCHEMA,
             compression="zstd",
             compression_level=1,
-            use_dictionary=[name for name in SCHEMA.names if name not in plain],
+            use_dictionary=[name for name in SCHEMA.names if name not in deltas],
+            column_encoding=dict.fromkeys(deltas, "DELTA_BINARY_PACKED"),
             write_statistics=["row"],
             store_schema=False,
         )

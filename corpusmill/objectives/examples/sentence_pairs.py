@@ -318,17 +318,26 @@ def assemble_pairs(
         input_ids[place] = cls_id
         place += 1
         start, length = pairs[i, FIRST_START], pairs[i, FIRST_LENGTH]
-        input_ids[place : place + length] = token_ids[start : start + length]
+        _copy(token_ids, start, length, input_ids, place)
         place += length
         input_ids[place] = sep_id
         place += 1
         start, length = pairs[i, SECOND_START], pairs[i, SECOND_LENGTH]
         if pairs[i, SECOND_SOURCE]:
-            input_ids[place : place + length] = pool_token_ids[start : start + length]
+            _copy(pool_token_ids, start, length, input_ids, place)
         else:
-            input_ids[place : place + length] = token_ids[start : start + length]
+            _copy(token_ids, start, length, input_ids, place)
         input_ids[place + length] = sep_id
     return input_ids, offsets
+
+
+@njit
+def _copy(values: np.ndarray, start: int, length: int, target: np.ndarray, place: int) -> None:
+    """Copy values; a slice that is assigned to another one takes thrice as long for a segment."""
+    # Indices that may be negative would be checked for it at each value.
+    first, target_first = np.uint64(start), np.uint64(place)
+    for i in range(np.uint64(length)):
+        target[target_first + i] = values[first + i]
 
 
 @njit

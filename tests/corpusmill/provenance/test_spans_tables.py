@@ -148,7 +148,7 @@ def test_other_readers_see_the_same_table(documents: int) -> None:
     groups = pq.ParquetFile(io.BytesIO(content)).metadata.to_dict()["row_groups"]
     encodings = {name for group in groups for column in group["columns"]
                  for name in column["encodings"]}  # fmt: skip
-    assert encodings <= {"PLAIN", "RLE", "RLE_DICTIONARY"}
+    assert encodings <= {"PLAIN", "RLE", "RLE_DICTIONARY", "DELTA_BINARY_PACKED"}
 
 
 def test_duckdb_skips_groups_of_other_rows(tmp_path_factory: pytest.TempPathFactory) -> None:
