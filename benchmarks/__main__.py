@@ -40,6 +40,7 @@ PAGE = CHECKOUT / "docs" / "explanation" / "figures.md"
 FIGURES = PAGE.with_suffix(".json")
 TABLES: Mapping[str, str] = {
     "sizes": "job.sizes --rounds 2",
+    "steps": "kernels.build_steps",
     "tokenizers": "kernels.tokenization",
     "training": "kernels.tokenizer_training --vocab-size 50257",
     "readers": "readers --data-sets bert --examples 30000 --rounds 1",
