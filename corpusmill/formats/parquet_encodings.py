@@ -202,13 +202,22 @@ def count_values(values: np.ndarray, smallest: int, span: int) -> np.ndarray:
 
 
 @njit
-def find_places(values: np.ndarray, smallest: int, places: np.ndarray) -> np.ndarray:
-    """Return where values stand in a dictionary, in the type of its places."""
-    found = np.empty(len(values), places.dtype)
+def find_places(
+    values: np.ndarray, smallest: int, places: np.ndarray, out: np.ndarray, start: int
+) -> None:
+    """Write where values stand in a dictionary, in the type of its places.
+
+    Args:
+        values: integers[n].
+        smallest: of the dictionary.
+        places: of the dictionary.
+        out: uint8[any].
+        start: where to write; any byte, as processors write numbers anywhere.
+    """
+    found = out[start : start + places.itemsize * len(values)].view(places.dtype)
     for i in range(len(values)):
         # Without a sign there is no check for places that count from the end.
         found[i] = places[np.uint64(np.int64(values[i]) - smallest)]
-    return found
 
 
 def put_places(dictionary: Dictionary, values: np.ndarray, out: np.ndarray, place: int) -> int:
@@ -230,16 +239,20 @@ def put_places(dictionary: Dictionary, values: np.ndarray, out: np.ndarray, plac
         first = dictionary.places[values[:1].astype(np.int64) - dictionary.smallest].any()
         bits_end: int = put_runs(counts, first, out, place + 1)
         return bits_end
-    found = find_places(values, dictionary.smallest, dictionary.places)
-    width = min(3, found.itemsize)  # of four bytes the last is 0
+    width = min(3, dictionary.places.itemsize)
     out[place] = 8 * width
     # One run; places stand in groups of eight.
     groups = -(-len(values) // 8)
     place = put_varint(groups << 1 | 1, out, place + 1) if groups else place + 1
-    data = found.view(np.uint8).reshape(len(values), -1)[:, :width]
-    out[place : place + data.size] = data.reshape(-1)
     end: int = place + 8 * groups * width
-    out[place + data.size : end] = 0
+    last = place + width * len(values)
+    if width == dictionary.places.itemsize:
+        find_places(values, dictionary.smallest, dictionary.places, out, place)
+    else:  # of four bytes the last is 0
+        found = np.empty(4 * len(values), np.uint8)
+        find_places(values, dictionary.smallest, dictionary.places, found, 0)
+        out[place:last] = found.reshape(-1, 4)[:, :width].reshape(-1)
+    out[last:end] = 0
     return end
 
 
