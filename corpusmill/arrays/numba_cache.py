@@ -21,6 +21,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -31,6 +32,7 @@ from llvmlite.binding import get_host_cpu_features, parse_assembly, parse_bitcod
 from numba.core.caching import NullCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompileResult
+from numba.core.environment import Environment, lookup_environment
 from numba.core.funcdesc import FunctionDescriptor
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
@@ -218,7 +220,7 @@ class KernelCache(NullCache):
         compiled = compiled or _read_sealed(self._path(sig, target_context.codegen()))
         with suppress(AttributeError, ImportError):  # what it names has another name now
             if compiled:
-                return _rebuild(target_context, pickle.loads(compiled))  # noqa: S301  it is the wheel's or the user's own
+                return _rebuild(target_context, _Unpickler(BytesIO(compiled)).load())
         self._tell()
         return None
 
@@ -234,6 +236,24 @@ class KernelCache(NullCache):
 
     def _path(self, signature: Any, codegen: Any) -> Path:
         return self._folder / f"{self._name(signature)}.{_digest(codegen.magic_tuple())}.nbc"
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        return _rebuild_environment if name == "_rebuild_env" else super().find_class(module, name)
+
+
+def _rebuild_environment(module: str, constants: list[Any], name: str) -> Environment:
+    """Return the constants of a function within a kernel, without the module that it is from.
+
+    Numba imports that, for code that is run by Python's interpreter, of which kernels have none:
+    its own modules of arrays import 150 others, and SciPy's linear algebra.
+    """
+    environment = lookup_environment(name)
+    if environment is None:
+        environment = Environment._memo[name] = Environment({"__name__": module})
+        environment.env_name, environment.consts[:] = name, constants
+    return environment
 
 
 def _rebuild(target: Any, kept: Any) -> Any:

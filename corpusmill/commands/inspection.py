@@ -5,7 +5,6 @@ from math import ceil
 from corpusmill.commands.build_command import commands_of
 from corpusmill.commands.command import Call
 from corpusmill.commands.inspect import Inspect
-from corpusmill.console.html_report import PAGE_BEGIN, render_page
 from corpusmill.console.terminal import hide_native_errors
 from corpusmill.console.terminal_report import Origin, print_inspection
 from corpusmill.dataset.manifest import SUCCESS
@@ -27,6 +26,9 @@ def inspect(command: Inspect, call: Call) -> int:
         raise UserError(option("examples", command.examples), "it is negative", "Give 0 or more")
     page = call.locate(command.html) if command.html else None
     if page:
+        # Imported here because a report in the terminal has no plots.
+        from corpusmill.console.html_report import PAGE_BEGIN, render_page  # noqa: PLC0415
+
         page.check_file("html", PAGE_BEGIN)
     root = call.locate(command.folder)
     folder, manifest = open_data_set(root)

@@ -96,7 +96,8 @@ def test_data_sets_on_this_machine_are_read_without_beam() -> None:
 _SLOW = (
     "google.cloud.", "apitools.", "boto3.", "pandas.", "apache_beam.runners.worker.sdk_worker.",
     "pyparsing.", "cffi.", "warcio.", "pyarrow.compute.", "rich.progress.",
-    "numba.core.typing.cffi_utils.", "corpusmill.tokenization.training.",
+    "numba.core.typing.cffi_utils.", "numba.np.arraymath.", "scipy.linalg.",
+    "corpusmill.tokenization.training.",
 )  # fmt: skip
 
 
