@@ -72,11 +72,12 @@ def _check_options(manifest: Manifest) -> None:
     """Check all options, as the command line does, unless the package of one is not installed."""
     objective, corpus = manifest.objective, manifest.corpus
     _ = objective.bounds_of_text
+    own = [source.options for source in corpus.sources if source.options]
     groups: list[tuple[type, Mapping[str, Any]]] = [
         (DocumentOptions, corpus.options),
         (FilterOptions, corpus.filtering.options if corpus.filtering else {}),
         (TokenizerOptions, manifest.tokenizer.options),
-        *((DocumentOptions, {**corpus.options, **(each.options or {})}) for each in corpus.sources),
+        *((DocumentOptions, {**corpus.options, **options}) for options in own),
     ]
     if objective.name in OBJECTIVES:
         groups.append((OBJECTIVES[objective.name], objective.options))

@@ -4,7 +4,7 @@ import ast
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import pairwise
 from textwrap import dedent
 from types import NoneType, UnionType
@@ -97,7 +97,7 @@ class Option:
         hint = get_args(self.hint)[0] if get_origin(self.hint) is Annotated else self.hint
         return get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
 
-    @property
+    @cached_property
     def choices(self) -> tuple[Any, ...]:
         """The values that it may have, if they are listed."""
         kinds = [one for kind in self.kinds for one in (kind, *get_args(kind))]

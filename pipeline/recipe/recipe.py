@@ -103,7 +103,7 @@ class Recipe:
         """The manifest of the data set, without its results."""
         return _describe(self)
 
-    @property
+    @cached_property
     def reading(self) -> CorpusReading:
         """How each file is read."""
         return read_by_source(
