@@ -1,8 +1,8 @@
 """BERT's WordPiece tokenizer compiled from its tokenizer.json.
 
 The tokenizer's own normalizer and pre-tokenizer are asked what they do with each character of the
-scripts that are written with spaces; a text with another character, or perhaps an added token, is
-left to the tokenizer itself.
+scripts that are written with spaces, and of the other common ones when the first text has any; a
+text with another character, or perhaps an added token, is left to the tokenizer itself.
 
 Text is normalized and broken like BERT's, and words are cut into pieces. A word is cut greedily,
 the longest piece first (Devlin et al. 2019). The pieces are in a tree of their bytes, so that one
@@ -10,7 +10,6 @@ walk along a word's bytes finds the longest.
 """
 
 from collections.abc import Iterable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -163,7 +162,7 @@ def encode_text(
     while place < len(text):
         code, step = read_character(text, place)
         place += step
-        if code + 1 >= len(characters.ends):
+        if code + 1 >= len(characters.ends) or code in _TONE_MARKS:
             return -1
         part, stop = characters.ends[code], characters.ends[code + 1]
         while part < stop:
@@ -222,8 +221,11 @@ def encode_spans(
     return ids[: ends[-1]], ends, left
 
 
-# Nearly all scripts that have spaces between words lie below this code point.
-_CODES = 0x3000
+# Nearly all scripts that have spaces between words lie below the first code point, and what is in
+# use below the other one, but for surrogates. It takes a while to ask about all.
+_FEW_CODES, _CODES, _SURROGATES = 0x3000, 0x10000, range(0xD800, 0xE000)
+# Marks of Hangul that are no accents, and may be moved.
+_TONE_MARKS = (0x302E, 0x302F)
 # A letter above them that is turned into itself.
 _SEPARATOR = "\U00010000"
 
@@ -238,10 +240,21 @@ def compile_wordpiece(
         tokenizer: the same, loaded.
         encode_plainly: the same, for stretches that the compiled one leaves.
     """
-    characters, pieces = read_characters(tokenizer), read_pieces(tokenizer_json["model"])
+    characters = read_characters(tokenizer, _FEW_CODES)
+    pieces = read_pieces(tokenizer_json["model"])
     firsts = token_starts(list_taken(tokenizer_json, tokenizer))
-    known = partial(encode_spans, characters, pieces, firsts)
-    return completed(known, encode_plainly)
+
+    def encode_known(
+        text: np.ndarray, spans: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        nonlocal characters
+        ids, ends, left = encode_spans(characters, pieces, firsts, text, spans)
+        if left.any() and len(characters.ends) <= _FEW_CODES + 1:
+            characters = read_characters(tokenizer, _CODES)
+            ids, ends, left = encode_spans(characters, pieces, firsts, text, spans)
+        return ids, ends, left
+
+    return completed(encode_known, encode_plainly)
 
 
 def is_known(tokenizer_json: Part) -> bool:
@@ -256,15 +269,18 @@ def is_known(tokenizer_json: Part) -> bool:
     )
 
 
-def read_characters(tokenizer: Tokenizer) -> Characters:
+def read_characters(tokenizer: Tokenizer, codes: int) -> Characters:
     """Find out what a tokenizer turns each character into.
 
     Args:
+        codes: after the last of the characters.
         tokenizer: with BERT's normalizer and pre-tokenizer. The normalizer maps characters one by
-            one: it also decomposes them and reorders combining marks, but drops all that it moved.
+            one: it also decomposes them and reorders combining marks, but drops all that it moved,
+            except for those that are left to it.
     """
     # In a single call, as there are many; the character between them is itself above the limit.
-    asked, between = list(map(chr, range(_CODES))), _SEPARATOR
+    between = _SEPARATOR
+    asked = [" " if code in _SURROGATES else chr(code) for code in range(codes)]
     normalized = tokenizer.normalizer.normalize_str(between.join(asked)).split(between)
     parts = {
         character: bytes([len(character.encode()), kind]) + character.encode()
