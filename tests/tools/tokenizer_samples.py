@@ -116,6 +116,13 @@ def many_steps() -> str:
     return trained(models.BPE(unk_token=UNKNOWN), trainer, normalizer, pre_tokenizer).to_str()
 
 
+def splits_of(pattern: str) -> list[pre_tokenizers.PreTokenizer]:
+    """The steps that break text by a pattern."""
+    steps = byte_level_pieces.DEEPSEEK_STEPS
+    regexes = steps if pattern == byte_level_pieces.DEEPSEEK else (pattern,)
+    return [pre_tokenizers.Split(Regex(regex), "isolated") for regex in regexes]
+
+
 def byte_level(
     pattern: str | None = None,
     normalizer: Any = None,
@@ -139,8 +146,7 @@ def byte_level(
     )
     tokenizer.pre_tokenizer = last
     if pattern:
-        split = pre_tokenizers.Split(Regex(pattern), "isolated")
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, last])
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*splits_of(pattern), last])
     tokenizer.decoder = decoders.ByteLevel()
     # Like RoBERTa's <mask>, it includes the white space before it.
     tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True), "<|endoftext|>"])
@@ -174,7 +180,7 @@ BYTE_LEVEL = lazily(
         ),
         **{
             name: partial(byte_level, getattr(byte_level_pieces, name), ignore_merges=True)
-            for name in ("CL100K", "QWEN2", "O200K")
+            for name in ("CL100K", "QWEN2", "O200K", "DEEPSEEK")
         },
     }
 )

@@ -1,8 +1,7 @@
 """A byte-level BPE tokenizer compiled from its tokenizer.json.
 
 Only tokenizers whose steps are all known are compiled; a text with perhaps an added token is left
-to the tokenizer itself, as is one with a character that a normalizer may change: text is never
-normalized here.
+to the tokenizer itself, as is one that a normalizer may change: text is never normalized here.
 
 The bytes of each piece of a text are merged to ids in compiled loops. Merging is that of Sennrich
 et al. 2016 on bytes, as in GPT-2 (Radford et al. 2019): of all neighbours that can be joined, those
@@ -10,15 +9,16 @@ of the lowest rank first, the leftmost of them first. Merging begins with charac
 bytes, where that is known to give the same; pieces that are tokens are not merged
 (`corpusmill.tokenization.compiled.byte_level_pieces`).
 
-With which characters, or first bytes of them, may it begin? Let the merges come in order: one that
-makes a token always has a lower rank than those that join this token to others. Then merging goes
-through the ranks from the lowest to the highest. Let the bytes of a character be merged to one
-token, and let no other merge take away a token on its left or right edge before that: each merge
-that has the character's first token, at some moment, as its right part has a higher rank than the
-merge that joins this token within the character, and each that has its last one as its left part
-has none that is lower. (If the ranks are equal, so are the pairs, of which the leftmost comes
-first.) Then, whatever stands beside the character, its bytes are merged to its token, and before
-any pair is joined of which that token is a part.
+With which characters, or first bytes of them, may it begin? Let the bytes of a character, by
+themselves, be merged to one token, by merges of rising ranks. Let each merge that has, at some
+moment, the character's first token as its right part have a higher rank than the merge that joins
+this token within the character, and each that has its last one as its left part none that is lower.
+(If the ranks are equal, so are the pairs, of which the leftmost comes first.) Then, whatever stands
+beside the character, a merge within it comes before any across its edges, and its bytes are merged
+to its token. If all merges of that token have higher ranks, too, it makes no difference that it is
+there from the beginning: while the character is not yet merged, none of them would be the lowest.
+Only merges with what may stand there count: a character ends before a byte that begins one. Merging
+begins with bytes after ASCII, as spaces are joined to many first bytes.
 
 The same holds for any other bytes that always stand together, such as all bytes of a character but
 the last one. In Thai, merges join the last byte of a character with the first two of the next one,
@@ -37,6 +37,7 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled import byte_level_pieces as pieces
 from corpusmill.tokenization.compiled.byte_level_pieces import (
     CL100K,
+    DEEPSEEK,
     GPT2,
     LONGEST_TOKEN,
     MOST_PAIRS,
@@ -51,6 +52,8 @@ from corpusmill.tokenization.compiled.byte_level_pieces import (
     find_rank,
     find_token,
     hash_pairs,
+    is_disordered,
+    list_changing,
 )
 from corpusmill.tokenization.compiled.exactness import find_pattern
 from corpusmill.tokenization.compiled.units import (
@@ -130,8 +133,10 @@ def begin_piece(merges: Merges, text: np.ndarray, start: int, end: int, piece: n
         token, joined, size = byte_ids[text[place]], 1, 1
         if text[place] >= 0x80 and len(characters):
             code, size = read_character(text, place)
-            whole = characters[code] if code < len(characters) else NO_TOKEN
             block = code >> 6
+            if place > start and text[place - 1] < 0x80:
+                code = block = len(characters) + len(prefixes)
+            whole = characters[code] if code < len(characters) else NO_TOKEN
             if whole != NO_TOKEN:
                 token, joined = whole, size
             elif block < len(prefixes) and prefixes[block] != NO_TOKEN:
@@ -233,6 +238,7 @@ def encode_spans(
     merges: Merges,
     tokens: WholeTokens,
     starts: np.ndarray,
+    orders: np.ndarray,
     text: np.ndarray,
     spans: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -243,6 +249,7 @@ def encode_spans(
         merges: the vocabulary.
         tokens: pieces that need no merging.
         starts: the table of `token_starts`.
+        orders: that of `is_disordered`; empty without a normalizer.
         text: uint8[bytes], valid UTF-8.
         spans: int64[n, 2], first byte and end of each stretch.
 
@@ -252,7 +259,7 @@ def encode_spans(
         left: bool[n], stretches that are left to the tokenizer and have no ids here.
     """
     text, rules = borrow(text), PieceRules(
-        borrow(rules.classes), rules.any_case, rules.most_digits, rules.cased
+        borrow(rules.classes), rules.any_case, rules.most_digits, rules.cased, rules.segmented
     )  # fmt: skip
     merges = Merges(
         borrow(merges.byte_ids), borrow(merges.characters), borrow(merges.prefixes),
@@ -266,6 +273,7 @@ def encode_spans(
     for span in range(len(spans)):
         place, stop = spans[span]
         left[span] = may_have_token(starts, text, place, stop)
+        left[span] |= is_disordered(orders, text, place, stop)
         while place < stop and not left[span]:
             end = end_of_piece(rules, text, place, stop)
             if end < 0 or end - place > LONGEST_PIECE:
@@ -290,58 +298,82 @@ def encode_spans(
 _LONGEST, _LAST_BYTE = 4, b"\x80"
 
 
-def begin_with_characters(merges: Merges, model: Part) -> Merges:
+def begin_with_characters(merges: Merges, model: Part, tokens: dict[str, bytes]) -> Merges:
     """Let merging begin with characters, or their first bytes, wherever that gives the same ids.
 
     Args:
         merges: the tables of a model, to begin with bytes.
         model: the BPE model of a tokenizer.json.
+        tokens: the bytes of its tokens, those of `byte_tokens`.
     """
-    pairs, ranks = merges.joined, np.arange(len(model["merges"]))
-    size = max(model["vocab"].values()) + 1
-    made, (as_left, as_right) = np.full(size, -1), np.full((2, size), len(pairs))
-    np.maximum.at(made, pairs[:, 2], ranks)
-    np.minimum.at(as_left, pairs[:, 0], ranks)
-    np.minimum.at(as_right, pairs[:, 1], ranks)
-    if (made >= np.minimum(as_left, as_right)).any():
-        return merges
-    tokens = [*byte_tokens(model, _LONGEST).values()]
-    merged, joined_last = merge_tokens(merges, *join_texts(tokens))
+    vocabulary, pairs = model["vocab"], merges.joined
+    size = max(vocabulary.values()) + 1
+    # No piece has a token with more bytes than those of `tokens`.
+    numbers, (begins_within, may_be_before) = (
+        [*map(vocabulary.get, tokens)],
+        np.zeros((2, size), "?"),
+    )
+    begins_within[numbers] = [0x80 <= token[0] < 0xC0 for token in tokens.values()]
+    may_be_before[numbers] = [*map(_ends_with_character, tokens.values())]
+
+    def find_lowest(side: int, beside: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        """The lowest rank of a merge of each token on one side with one that is beside it."""
+        lowest, ranks = np.full(size, len(pairs)), np.flatnonzero(beside[pairs[:, 1 - side]])
+        np.minimum.at(lowest, pairs[ranks, side], ranks)
+        return lowest
+
+    short = [token for token in tokens.values() if len(token) <= _LONGEST]
+    merged, joined_last = merge_tokens(merges, *join_texts(short))
     last = np.full((size, 3), -1)  # both parts of each token, and the rank of their merge
-    joined = (merged >= 0) & (np.array([*map(len, tokens)]) > 1)
+    joined = (merged >= 0) & (np.array([*map(len, short)]) > 1)
     last[merged[joined]] = joined_last[joined]
-    ids = np.arange(size)
-    apart = (last[:, 2] >= 0) & _is_apart(ids, last, 0, as_right) & _is_apart(ids, last, 1, as_left)
-    begun = {
-        token: number
-        for token, number in zip(tokens, merged.tolist(), strict=True)
-        if number >= 0 and apart[number]
-    }
+    starts = _is_ordered(last) & _is_apart(last, 0, find_lowest(1, may_be_before))
+    is_character = starts & _is_apart(last, 1, find_lowest(0, ~begins_within))
+    is_prefix = starts & _is_apart(last, 1, find_lowest(0, begins_within))
     codes, blocks = dict[int, int](), dict[int, int]()
-    for token, number in begun.items():
-        with suppress(UnicodeDecodeError, TypeError):  # it is no single character
-            codes[ord(token.decode())] = number
-        with suppress(UnicodeDecodeError, TypeError):
-            blocks[ord((token + _LAST_BYTE).decode()) // 64] = number
+    for token, number in zip(short, merged.tolist(), strict=True):
+        if number >= 0 and is_character[number]:
+            with suppress(UnicodeDecodeError, TypeError):  # it is no single character
+                codes[ord(token.decode())] = number
+        if number >= 0 and is_prefix[number]:
+            with suppress(UnicodeDecodeError, TypeError):
+                blocks[ord((token + _LAST_BYTE).decode()) // 64] = number
     return merges._replace(characters=_tabulate(codes), prefixes=_tabulate(blocks))
 
 
-def _is_apart(
-    tokens: npt.NDArray[np.int64],
-    last: npt.NDArray[np.int64],
-    edge: int,
-    lowest_ranks: npt.NDArray[np.int64],
-) -> npt.NDArray[np.bool_]:
-    """Whether no merge with a token beside them comes before the last one within tokens.
+def _ends_with_character(token: bytes) -> bool:
+    """Whether a character of several bytes may end with these bytes of UTF-8."""
+    is_within = token[-2:-1] >= b"\xe0" or token[-3:-2] >= b"\xf0"
+    return 0x80 <= token[-1] < 0xC0 and not is_within
+
+
+def _is_ordered(last: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether the merges within each token come in the order of their ranks.
 
     Args:
-        tokens: int64[n], their ids.
         last: int64[ids, 3], both parts of each token and the rank of their merge; -1 for a byte.
+    """
+    ordered = last[:, 2] >= 0
+    for _ in range(_LONGEST - 1):
+        for parts in last.T[:2]:
+            is_before = ordered[parts] & (last[parts, 2] < last[:, 2])
+            ordered &= (last[parts, 0] < 0) | is_before
+    return ordered
+
+
+def _is_apart(
+    last: npt.NDArray[np.int64], edge: int, lowest_ranks: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Whether no merge with what is beside each token comes before it is whole, nor then has to.
+
+    Args:
+        last: that of `_is_ordered`.
         edge: 0 for the left edge, 1 for the right one.
         lowest_ranks: int64[ids], the lowest rank of a merge that joins each token to one beyond
             that edge.
     """
-    apart = np.ones(len(tokens), np.bool_)
+    tokens = np.arange(len(last))
+    apart = lowest_ranks > last[:, 2]
     for _ in range(_LONGEST - 1):
         parts, ranks = last[tokens, edge], last[tokens, 2]
         is_joined = parts >= 0
@@ -368,10 +400,10 @@ def byte_tokens(model: Part, longest: int) -> dict[str, bytes]:
     }
 
 
-# any_case, most_digits and cased of `PieceRules`.
+# any_case, most_digits, cased and segmented of `PieceRules`.
 RULES = {
-    GPT2: (False, 2**62, False), CL100K: (True, 3, False), QWEN2: (True, 1, False),
-    O200K: (True, 3, True),
+    GPT2: (False, 2**62, False, False), CL100K: (True, 3, False, False),
+    QWEN2: (True, 1, False, False), O200K: (True, 3, True, False), DEEPSEEK: (True, 3, False, True),
 }  # fmt: skip
 
 
@@ -382,18 +414,23 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
         tokenizer_json: the parsed tokenizer.json of a tokenizer that `is_known`.
         encode_plainly: the tokenizer itself, for stretches that the compiled one leaves.
     """
-    described = RULES[find_pattern(tokenizer_json) or GPT2]
-    cased, learns = described[-1], not tokenizer_json.get("normalizer")
-    classes = pieces.character_classes(cased)
-    if not learns:  # a normalizer changes no ASCII
-        classes = np.where(np.arange(len(classes)) < 0x80, classes, pieces.UNKNOWN)
-    rules = pieces.PieceRules(classes, *described)
+    pattern, normalizers = (
+        find_pattern(tokenizer_json) or GPT2,
+        list_steps(tokenizer_json, "normalizer"),
+    )
+    classes, orders = pieces.character_classes(pattern), np.empty(0, np.uint8)
+    if normalizers:
+        changing, orders = list_changing(normalizers[0]["type"])
+        classes = np.where(changing, np.uint8(pieces.UNKNOWN), classes)
+    rules = pieces.PieceRules(classes, *RULES[pattern])
     model = tokenizer_json["model"]
     merges = read_merges(model)
-    tokens = find_whole_tokens(merges, model)
-    merges = begin_with_characters(merges, model)
+    names = byte_tokens(model, LONGEST_PIECE)
+    tokens = find_whole_tokens(merges, model, names)
+    merges = begin_with_characters(merges, model, names)
     after = np.zeros(LONGEST_TOKEN if model.get("ignore_merges") else 0, np.uint8)
-    known = partial(encode_spans, rules, merges, tokens, token_starts(added_tokens(tokenizer_json)))
+    starts = token_starts(added_tokens(tokenizer_json))
+    known = partial(encode_spans, rules, merges, tokens, starts, orders)
 
     def encode_known(
         text: np.ndarray, spans: np.ndarray
@@ -401,7 +438,8 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
         # No token is found where the text ends soon.
         text = np.append(text, after) if len(after) else text
         ids, ends, left = known(text, spans)
-        if learns and left.any() and pieces.learn_classes(classes, text, spans[left], cased):
+        may_learn = left.any() and not normalizers
+        if may_learn and pieces.learn_classes(classes, text, spans[left], pattern):
             ids, ends, left = known(text, spans)
         return ids, ends, left
 
@@ -411,11 +449,11 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
 def is_known(tokenizer_json: Part) -> bool:
     """Whether a tokenizer to which `choose_unit_rule` has no objection can be compiled."""
     model, alphabet = tokenizer_json["model"], byte_alphabet()
-    normalizer = tokenizer_json.get("normalizer")
+    normalizers = [step["type"] for step in list_steps(tokenizer_json, "normalizer")]
     steps = list_steps(tokenizer_json, "pre_tokenizer")
     return (
         find_pattern(tokenizer_json) in RULES
-        and (normalizer is None or normalizer["type"] in {"NFC", "NFKC"})
+        and normalizers in ([], ["NFC"], ["NFKC"])
         and not any(step.get("add_prefix_space") for step in steps)
         and not model.get("continuing_subword_prefix")
         and not model.get("end_of_word_suffix")
@@ -436,7 +474,7 @@ def read_merges(model: Part) -> Merges:
     return Merges(byte_ids, none, none, hash_pairs(joined), joined)
 
 
-def find_whole_tokens(merges: Merges, model: Part) -> WholeTokens:
+def find_whole_tokens(merges: Merges, model: Part, tokens: dict[str, bytes]) -> WholeTokens:
     """Find the tokens that are found by their bytes.
 
     Llama 3 has some that no merges make; pieces that are tokens are not merged there.
@@ -444,16 +482,17 @@ def find_whole_tokens(merges: Merges, model: Part) -> WholeTokens:
     Args:
         merges: the tables of a model, to begin with bytes.
         model: the BPE model of a tokenizer.json.
+        tokens: the bytes of its tokens, those of `byte_tokens`.
     """
-    names = byte_tokens(model, LONGEST_TOKEN)
+    names = {name: token for name, token in tokens.items() if len(token) <= LONGEST_TOKEN}
     text, ends = join_texts(names.values())
     if model.get("ignore_merges"):
         merged = np.array([model["vocab"][name] for name in names], np.int32)
     else:
         merged, _ = merge_tokens(merges, text, ends)
     padded = np.append(text, np.zeros(LONGEST_TOKEN, np.uint8))
-    tokens: WholeTokens = collect_tokens(padded, ends, merged)
-    return tokens
+    found: WholeTokens = collect_tokens(padded, ends, merged)
+    return found
 
 
 def _merges_make_long_tokens(tokenizer_json: Part) -> bool:

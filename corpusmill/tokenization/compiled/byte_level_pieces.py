@@ -53,7 +53,18 @@ O200K = (
     rf"""{_CONTRACTION}|"""
     r"""\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"""
 )
-PATTERNS = frozenset({GPT2, CL100K, QWEN2, O200K})
+# DeepSeek V3: digits, ideographs and kana, and the rest, each within the pieces of the one before.
+DEEPSEEK_STEPS = (
+    r"\p{N}{1,3}",
+    "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+    (
+        """[!"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"""
+        "|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*"
+        "|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"
+    ),
+)
+DEEPSEEK = "\n".join(DEEPSEEK_STEPS)
+PATTERNS = frozenset({GPT2, CL100K, QWEN2, O200K, DEEPSEEK})
 
 
 @cache
@@ -134,14 +145,19 @@ def hash_pairs(joined: np.ndarray) -> np.ndarray:
 
 
 # Classes of characters, and what GPT-4o's pattern tells apart: letters with and without case, and
-# marks, which count as letters and, by the lowest bits, as other characters.
+# marks, which count as letters and, by the lowest bits, as other characters. To DeepSeek's, marks
+# are letters; ideographs and kana, signs among them, and what is not assigned there end what is
+# before them; STRAY characters are nothing unless a letter follows.
 OTHER, LETTER, NUMBER, SPACE, UNKNOWN = 0, 1, 2, 3, 4
 UPPER, LOWER, MARK, _WITHOUT_MARKS = 5, 6, 8, 7
-_PROPERTIES = {LETTER: r"\p{L}", NUMBER: r"\p{N}"}
-_CASED_PROPERTIES = {
-    UPPER: r"\p{Lu}\p{Lt}", LOWER: r"\p{Ll}", LETTER: r"\p{Lm}\p{Lo}", MARK: r"\p{M}",
-    NUMBER: r"\p{N}",
+IDEOGRAPH, IDEOGRAPHIC_SIGN, IDEOGRAPHIC_GAP, STRAY = 5, 6, 7, 12
+_PROPERTIES: dict[str, dict[int, tuple[str, ...]]] = {
+    O200K: {
+        UPPER: ("Lu", "Lt"), LOWER: ("Ll",), LETTER: ("Lm", "Lo"), MARK: ("M",), NUMBER: ("N",),
+    },
+    DEEPSEEK: {LETTER: ("L", "M"), NUMBER: ("N",), STRAY: ("C",)},
 }  # fmt: skip
+_OTHER_PROPERTIES = {LETTER: ("L",), NUMBER: ("N",)}
 
 _LONG_S = 0x17F  # equals "s" if case does not matter
 _APOSTROPHE, _BLANK, _SLASH = 0x27, 0x20, 0x2F
@@ -152,6 +168,10 @@ _WHITE_SPACE = (
 )  # fmt: skip
 # After the last letters that are assigned.
 _LAST_CODE = 0x34000
+# After the last ones that are told whether normalizers change them; rare ideographs follow.
+_LAST_NORMAL = 0x20000
+# First and last of those that DeepSeek's pattern takes out.
+_IDEOGRAPHS = ((0x4E00, 0x9FA5), (0x3040, 0x30FF))
 
 
 class PieceRules(NamedTuple):
@@ -164,41 +184,47 @@ class PieceRules(NamedTuple):
             later).
         most_digits: most numbers in a piece.
         cased: whether words end before capitals and after 's (GPT-4o).
+        segmented: whether numbers, ideographs and kana end what is before them (DeepSeek).
     """
 
     classes: np.ndarray
     any_case: bool
     most_digits: int
     cased: bool
+    segmented: bool
 
 
 @cache
-def character_classes(cased: bool = False) -> npt.NDArray[np.uint8]:
+def character_classes(pattern: str = GPT2) -> npt.NDArray[np.uint8]:
     """The class of every code point, uint8[0x110000]; UNKNOWN if Unicode has not assigned it yet.
 
     The tokenizer may know a later Unicode: `learn_classes` asks it when such a character comes.
 
     Args:
-        cased: whether to tell apart the classes of GPT-4o's pattern.
+        pattern: whose classes are told apart.
     """
     classes = np.full(0x110000, UNKNOWN, np.uint8)
     # Each process does this when it starts: all categories as one text, of two letters each.
     categories = "".join(map(unicodedata.category, map(chr, range(_LAST_CODE)))).encode()
     major, minor = np.frombuffer(categories, np.uint8).reshape(-1, 2).T
     known = classes[:_LAST_CODE]
-    known[(major != ord("C")) | (minor != ord("n"))] = OTHER
-    known[major == ord("L")] = LETTER
-    known[major == ord("N")] = NUMBER
-    if cased:
-        known[(major == ord("L")) & ((minor == ord("u")) | (minor == ord("t")))] = UPPER
-        known[(major == ord("L")) & (minor == ord("l"))] = LOWER
-        known[major == ord("M")] = MARK
+    is_known = (major != ord("C")) | (minor != ord("n"))
+    known[is_known] = OTHER
+    for kind, names in _PROPERTIES.get(pattern, _OTHER_PROPERTIES).items():
+        for name in names:
+            has_property = is_known & (major == ord(name[0]))
+            known[has_property & (minor == ord(name[-1]) if name[1:] else has_property)] = kind
     classes[list(_WHITE_SPACE)] = SPACE
+    if pattern == DEEPSEEK:
+        for first, last in _IDEOGRAPHS:
+            own = classes[first : last + 1]
+            kinds = {LETTER: IDEOGRAPH, OTHER: IDEOGRAPHIC_SIGN, UNKNOWN: IDEOGRAPHIC_GAP}
+            own[:] = [kinds[kind] for kind in own.tolist()]
     return classes
 
 
 def learn_classes(
-    classes: npt.NDArray[np.uint8], text: np.ndarray, spans: np.ndarray, cased: bool = False
+    classes: npt.NDArray[np.uint8], text: np.ndarray, spans: np.ndarray, pattern: str = GPT2
 ) -> bool:
     """Ask the tokenizers library for the classes of characters that are unknown.
 
@@ -207,7 +233,7 @@ def learn_classes(
             all write the same.)
         text: uint8[bytes], valid UTF-8.
         spans: int64[n, 2], first byte and end of the stretches whose characters are learnt.
-        cased: that of `character_classes`.
+        pattern: that of `character_classes`.
 
     Returns:
         Whether there were any.
@@ -220,12 +246,52 @@ def learn_classes(
         return False
     asked = "".join(map(chr, unknown))
     learnt = np.full(len(unknown), OTHER, np.uint8)
-    for kind, properties in (_CASED_PROPERTIES if cased else _PROPERTIES).items():
+    for kind, names in _PROPERTIES.get(pattern, _OTHER_PROPERTIES).items():
+        properties = "".join(f"\\p{{{name}}}" for name in names)
         split = Split(Regex(f"[^{properties}]"), "removed")
         for _, (begin, end) in split.pre_tokenize_str(asked):
             learnt[begin:end] = kind
     classes[unknown] = learnt
     return True
+
+
+def list_changing(form: str) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint8]]:
+    """List what a normalizer may change: text without it stays as it is, if no order decreases.
+
+    That holds for the tokenizer's Unicode, too: a later one does not change such text.
+
+    Args:
+        form: NFC or NFKC.
+
+    Returns:
+        bool[0x110000], whether each code point itself may be changed, or joined to one before it.
+        uint8[code points], the combining classes, the orders of `is_disordered`.
+    """
+    characters = [*map(chr, range(0x80, _LAST_NORMAL))]
+    changed, decomposed = (
+        unicodedata.normalize(name, "\n".join(characters)).split("\n") for name in (form, "NFD")
+    )
+    joining = {inner for text in decomposed for inner in text[1:]}
+    changing = np.ones(0x110000, np.bool_)
+    changing[:0x80] = False
+    changing[0x80:_LAST_NORMAL] = [
+        image != one or one in joining for one, image in zip(characters, changed, strict=True)
+    ]
+    orders = bytes(map(unicodedata.combining, map(chr, range(_LAST_NORMAL))))
+    return changing, np.frombuffer(orders, np.uint8)
+
+
+@njit
+def is_disordered(orders: np.ndarray, text: np.ndarray, start: int, stop: int) -> bool:
+    """Whether a mark in a stretch of text has a lower order, other than 0, than the one before."""
+    last, place = 0, start if len(orders) else stop
+    while place < stop:
+        code, size = read_character(text, place)
+        order = orders[code] if code < len(orders) else 0
+        if 0 < order < last:
+            return True
+        last, place = order, place + size
+    return False
 
 
 @njit(inline="always")
@@ -328,6 +394,47 @@ def end_of_word(classes: np.ndarray, text: np.ndarray, place: int, stop: int) ->
     return end + size if size >= 0 else -1
 
 
+@njit
+def end_of_segment(classes: np.ndarray, text: np.ndarray, place: int, stop: int) -> int:
+    """Return where a piece ends by DeepSeek's pattern; -1 if it depends on unknown characters.
+
+    Args:
+        classes: uint8[code points], those of the pattern.
+        text: uint8[bytes], valid UTF-8.
+        place: where it begins.
+        stop: where the text ends.
+    """
+    code, size = read_character(text, place)
+    kind, second, after, following = classes[code], place + size, 0, UNKNOWN
+    if second < stop:
+        after, _ = read_character(text, second)
+        following = classes[after]
+    if kind == OTHER and code < 0x80 and _is_ascii_letter(after):
+        while second < stop and _is_ascii_letter(text[second]):
+            second += 1
+        return second
+    leads = following == LETTER and kind in (SPACE, STRAY) and code not in (0x0A, 0x0D)
+    leads |= following == OTHER and code == _BLANK
+    begin, kind = (second, following) if leads else (place, kind)
+    if kind in (UNKNOWN, STRAY, IDEOGRAPHIC_GAP):
+        return -1
+    end: int = end_of_run(classes, text, begin, stop, kind, 3 if kind == NUMBER else stop)
+    while kind == OTHER and 0 < end < stop and text[end] in (0x0A, 0x0D):
+        end += 1
+    if kind == SPACE and end > 0:
+        if end < stop:
+            following = classes[read_character(text, end)[0]]
+            ends = following == NUMBER or IDEOGRAPH <= following <= IDEOGRAPHIC_GAP
+            stop = end if ends else stop
+        end = end_of_blank(PieceRules(classes, True, 3, False, True), text, place, stop)
+    return end
+
+
+@njit(inline="always")
+def _is_ascii_letter(code: int) -> bool:
+    return 0x61 <= code | 0x20 <= 0x7A
+
+
 @njit(inline="always")
 def end_of_piece(rules: PieceRules, text: np.ndarray, place: int, stop: int) -> int:
     """Return where the piece that begins at a place ends; -1 if it depends on unknown characters.
@@ -338,8 +445,12 @@ def end_of_piece(rules: PieceRules, text: np.ndarray, place: int, stop: int) -> 
         place: first byte.
         stop: where the text ends.
     """
-    if rules.cased:
-        word_end: int = end_of_word(rules.classes, text, place, stop)
+    if rules.cased or rules.segmented:
+        word_end: int = (
+            end_of_word(rules.classes, text, place, stop)
+            if rules.cased
+            else end_of_segment(rules.classes, text, place, stop)
+        )
         if word_end != place:
             return word_end
     size = contraction_bytes(text, place, stop, rules.any_case)

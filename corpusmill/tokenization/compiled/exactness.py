@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.arrays.intrinsics import borrow, space_at, space_before, trailing_zeros
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.tokenization.compiled.byte_level_pieces import GPT2, O200K, PATTERNS
+from corpusmill.tokenization.compiled.byte_level_pieces import DEEPSEEK, GPT2, O200K, PATTERNS
 from corpusmill.tokenization.compiled.units import (
     CUT,
     ONE,
@@ -177,7 +177,7 @@ def choose_line_rule(tokenizer_json: Part) -> LineRule:
     crosses = any(sign in content for content in inner for sign in SIGNS)
     if takes_left or crosses or any(step.get("add_prefix_space") for step in steps):
         return "whole"
-    if pattern in {GPT2, O200K} and tokenizer_json.get("normalizer"):
+    if pattern in {GPT2, O200K, DEEPSEEK} and list_steps(tokenizer_json, "normalizer"):
         return "whole"
     if pattern != GPT2:
         return "after-breaks"
@@ -195,9 +195,12 @@ def find_pattern(tokenizer_json: Part) -> str | None:
     match list_steps(tokenizer_json, "pre_tokenizer"):
         case [{"type": "ByteLevel", "use_regex": True}]:
             return GPT2
-        case [{"type": "Split", **split}, {"type": "ByteLevel", "use_regex": False}]:
-            pattern = split["pattern"].get("Regex")
-            keeps = (split["behavior"], split["invert"]) in {("Isolated", False), ("Removed", True)}
+        case [*splits, {"type": "ByteLevel", "use_regex": False}]:
+            pattern = "\n".join(step.get("pattern", {}).get("Regex", "") for step in splits)
+            ways = {(step.get("behavior"), step.get("invert")) for step in splits}
+            keeps = ways == {("Isolated", False)} or (
+                ways == {("Removed", True)} and pattern != DEEPSEEK
+            )
             return pattern if keeps and pattern in PATTERNS else None
     return None
 

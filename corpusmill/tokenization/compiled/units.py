@@ -243,11 +243,12 @@ def find_spaces(text: np.ndarray) -> np.ndarray:
     return found
 
 
-# Chinese commas, full stops, colons, brackets and the like: U+3001, U+3002 and some wide forms. No
-# normalizer makes an apostrophe of them.
-_WIDE_SIGNS = "\u3001\u3002\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f"
-SIGNS = '!"),-.:;?' + _WIDE_SIGNS
-_IDEOGRAPHIC, _WIDE_FORM = 0xE3, 0xEF  # the first bytes of both kinds
+# Chinese commas, full stops, colons, quotes, brackets and the like: U+2018 to U+2027, U+3001 to
+# U+3003, U+3008 to U+3011 and some wide forms. No normalizer makes an apostrophe of them.
+_WIDE_SIGNS = (*range(0x2018, 0x2028), *range(0x3001, 0x3004), *range(0x3008, 0x3012))
+_WIDE_FORMS = "\uff01\uff08\uff09\uff0c\uff0e\uff1a\uff1b\uff1f"
+SIGNS = '!"),-.:;?' + _WIDE_FORMS + "".join(map(chr, _WIDE_SIGNS))
+_GENERAL, _IDEOGRAPHIC, _WIDE_FORM = 0xE2, 0xE3, 0xEF  # the first bytes of all kinds
 _SIGN_BLOCK = 64  # bytes that are looked at together, whether all are ASCII
 _HIGHEST_BITS = np.uint64(0x8080808080808080)
 
@@ -291,9 +292,11 @@ def mark_signs(text: np.ndarray, cuts: np.ndarray) -> None:
             others |= load_word(text, place)
         for place in range(block, stop if others & _HIGHEST_BITS else block):
             lead, second, third = text[place], text[place + 1], text[place + 2]
-            is_sign = lead == _IDEOGRAPHIC and second == 0x80 and third in (0x81, 0x82)
+            is_sign = lead == _GENERAL and second == 0x80 and 0x98 <= third <= 0xA7
+            if lead == _IDEOGRAPHIC and second == 0x80:
+                is_sign = 0x81 <= third <= 0x83 or 0x88 <= third <= 0x91
             if lead == _WIDE_FORM and second == 0xBC:
-                is_sign = third in (0x81, 0x88, 0x89, 0x8C, 0x9A, 0x9B, 0x9F)
+                is_sign = third in (0x81, 0x88, 0x89, 0x8C, 0x8E, 0x9A, 0x9B, 0x9F)
             if is_sign:
                 # After one of U+4E00 to U+9FBF, by its first two bytes: all are letters.
                 lead, second = text[place - 3], text[place - 2]

@@ -216,7 +216,7 @@ class ByteLevelCounter(WordCounter):
     def __init__(self, names: Sequence[NormalizerName], add_prefix_space: bool) -> None:
         super().__init__(names)
         self._adds_space = add_prefix_space
-        self._rules = PieceRules(character_classes(), False, 2**62, False)
+        self._rules = PieceRules(character_classes(), False, 2**62, False, False)
 
     def _count(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
         if self._adds_space:

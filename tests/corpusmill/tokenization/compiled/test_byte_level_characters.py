@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from corpusmill.tokenization.compiled.byte_level_bpe import (
+    LONGEST_PIECE,
     begin_with_characters,
+    byte_tokens,
     compile_byte_level_bpe,
     find_whole_tokens,
     read_merges,
@@ -46,7 +48,9 @@ def make_tokenizer(merges: list[tuple[bytes, bytes]]) -> Tokenizer:
 def begun(merges: list[tuple[bytes, bytes]]) -> str:
     """The characters with which merging begins."""
     model = json.loads(make_tokenizer(merges).to_str())["model"]
-    characters = begin_with_characters(read_merges(model), model).characters
+    characters = begin_with_characters(
+        read_merges(model), model, byte_tokens(model, LONGEST_PIECE)
+    ).characters
     ids = characters[characters >= 0].tolist()
     tokens = {number: token for token, number in model["vocab"].items()}
     written = "".join(map(chr, np.flatnonzero(characters >= 0)))
@@ -64,15 +68,21 @@ MIDDLE = [(b"\xe4", b"\xb8"), (b"\xe4\xb8", b"\xad")]  # U+4E2D
         (MIDDLE[:1], ""),
         # Afterwards nothing can come before; before that, its first or last byte is taken away.
         ([*MIDDLE, (b"x", b"\xe4"), (b"\xad", b"\xe4")], "中"),
-        ([(b"x", b"\xe4"), *MIDDLE], ""),
+        ([(b"\x81", b"\xe4"), *MIDDLE], ""),
         ([(b"\xad", b"\xe4"), *MIDDLE], ""),
-        ([MIDDLE[0], (b"x", b"\xe4\xb8"), MIDDLE[1]], ""),
+        ([MIDDLE[0], (b"\x81", b"\xe4\xb8"), MIDDLE[1]], ""),
+        # After ASCII, merging begins with bytes; and what ends or begins within one is not beside.
+        ([(b"x", b"\xe4"), *MIDDLE], "中"),
+        ([(b"\xad", b"\xad"), (b"\xe5", b"\xb8"), (b"\xe5\xb8", b"\xe4"), *MIDDLE], "中"),
+        # The whole is joined to others before it is made, or it is not made in the order of ranks.
+        ([(b"\xe4\xb8\xad", b"a"), *MIDDLE], ""),
+        (MIDDLE[::-1], ""),
         ([MIDDLE[0], (b"\xb8", b"\xad"), MIDDLE[1]], "中"),
         # A pair may be joined within the character and across its edge: the leftmost comes first.
         ([(b"\xe4", b"\xb8"), (b"\xe4\xb8", b"\xb8")], "丸"),
-        # The token of two bytes is made again after it has been joined to others.
+        # A token elsewhere is made again after it has been joined to others.
         ([*MIDDLE, (b"a", b"b"), (b"ab", b"c"), (b"b", b"c"), (b"a", b"bc"), (b"abc", b"d")], "中"),
-        ([(b"b", b"c"), (b"a", b"bc"), (b"abc", b"d"), (b"a", b"b"), (b"ab", b"c"), *MIDDLE], ""),
+        ([(b"b", b"c"), (b"a", b"bc"), (b"abc", b"d"), (b"a", b"b"), (b"ab", b"c"), *MIDDLE], "中"),
     ],
 )
 def test_merging_begins_with_characters_that_nothing_breaks_up(
@@ -84,7 +94,9 @@ def test_merging_begins_with_characters_that_nothing_breaks_up(
 def begun_blocks(merges: list[tuple[bytes, bytes]]) -> dict[int, bytes]:
     """The first bytes of characters with which merging begins, by the block of 64 code points."""
     model = json.loads(make_tokenizer(merges).to_str())["model"]
-    prefixes = begin_with_characters(read_merges(model), model).prefixes
+    prefixes = begin_with_characters(
+        read_merges(model), model, byte_tokens(model, LONGEST_PIECE)
+    ).prefixes
     tokens = {number: token for token, number in model["vocab"].items()}
     return {
         block: bytes(byte_alphabet()[character] for character in tokens[number])
@@ -185,7 +197,7 @@ def found(piece: bytes, after: bytes) -> int:
     """The id that is found for a piece before other bytes; -1 if none is."""
     model = json.loads(make_tokenizer(MERGES).to_str())["model"]
     text = np.frombuffer(piece + after, np.uint8)
-    tokens = find_whole_tokens(read_merges(model), model)
+    tokens = find_whole_tokens(read_merges(model), model, byte_tokens(model, LONGEST_PIECE))
     return int(find_token(tokens, text, 0, len(piece)))
 
 

@@ -61,7 +61,9 @@ CODE = "def f(a):\r\n    if a:\n\treturn [\n        1,\n    ]\n\n\n// b\n.\n/c \
 
 def test_gpt_is_cut_and_what_cannot_be_is_not() -> None:
     assert RULES["GPT-2, no mask"] == "around-breaks"
-    assert {RULES[f"{name}, no mask"] for name in ("CL100K", "QWEN2", "O200K")} == {"after-breaks"}
+    assert {RULES[f"{name}, no mask"] for name in ("CL100K", "QWEN2", "O200K", "DEEPSEEK")} == {
+        "after-breaks"
+    }
     assert {RULES["WordPiece, cased"], RULES["BPE, NFKC"]} == {"at-breaks"}
     whole = ("GPT-2", "RoBERTa, no mask", "GPT-2, NFC, no mask", "GPT-2, NFKC, no mask")
     assert {RULES[name] for name in whole} == {"whole"}
@@ -142,13 +144,14 @@ def test_ids_of_the_parts_are_those_of_the_whole(sentences: list[str]) -> None:
 @example(sentences=[CODE, ".\n/", ".\n\n//a", "a\n\n b", "a\t\nb"])
 @example(
     sentences=[
-        "\u682a\uff0c\u4eac\uff08\u6771\u3002\n\u682a\uff1a\uff0c \u682a\u3001's\u9fbf\uff1fs"
+        "\u682a\uff0c\u4eac\uff08\u6771\u3002\n\u682a\uff1a\uff0c \u682a\u3001's\u9fbf\uff1fs",
+        "\u682a\u2019s\u4eac\u201c\u6771\u300d\u682a\u2026x\u4eac\uff0e\u6771\u3003\u682a\u3005\u4eac\u30fb\u6771",
     ]
 )
 @example(sentences=["it's.'s a,b (c)d 1,234.5-x don't!\"Re-re:s ;s?; a\u0301, \u00e9.-'s", ",x"])
 def test_patterns_break_the_parts_as_the_whole(sentences: list[str]) -> None:
     """Also where the sample's vocabulary has no token that would show a difference."""
-    for name in ("GPT-2", "CL100K", "QWEN2", "O200K"):
+    for name in ("GPT-2", "CL100K", "QWEN2", "O200K", "DEEPSEEK"):
         rule, breaking = RULES[f"{name}, no mask"], PLAIN[name].pre_tokenizer
         parts = list(chain(*cut(rule, *sentences, signs=True)))
         assert pieces_of(breaking, parts) == pieces_of(breaking, sentences), name
