@@ -18,7 +18,7 @@ in Chinese. Finding one takes as long as a merge or two.
 
 import unicodedata
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -170,6 +170,7 @@ _WHITE_SPACE = (
 _LAST_CODE = 0x34000
 # After the last ones that are told whether normalizers change them; rare ideographs follow.
 _LAST_NORMAL = 0x20000
+_DECOMPOSED: Literal["NFD"] = "NFD"
 # First and last of those that DeepSeek's pattern takes out.
 _IDEOGRAPHS = ((0x4E00, 0x9FA5), (0x3040, 0x30FF))
 
@@ -255,7 +256,9 @@ def learn_classes(
     return True
 
 
-def list_changing(form: str) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint8]]:
+def list_changing(
+    form: Literal["NFC", "NFKC"],
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint8]]:
     """List what a normalizer may change: text without it stays as it is, if no order decreases.
 
     That holds for the tokenizer's Unicode, too: a later one does not change such text.
@@ -269,7 +272,8 @@ def list_changing(form: str) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint
     """
     characters = [*map(chr, range(0x80, _LAST_NORMAL))]
     changed, decomposed = (
-        unicodedata.normalize(name, "\n".join(characters)).split("\n") for name in (form, "NFD")
+        unicodedata.normalize(name, "\n".join(characters)).split("\n")
+        for name in (form, _DECOMPOSED)
     )
     joining = {inner for text in decomposed for inner in text[1:]}
     changing = np.ones(0x110000, np.bool_)
@@ -412,7 +416,7 @@ def end_of_segment(classes: np.ndarray, text: np.ndarray, place: int, stop: int)
     if kind == OTHER and code < 0x80 and _is_ascii_letter(after):
         while second < stop and _is_ascii_letter(text[second]):
             second += 1
-        return second
+        return int(second)
     leads = following == LETTER and kind in (SPACE, STRAY) and code not in (0x0A, 0x0D)
     leads |= following == OTHER and code == _BLANK
     begin, kind = (second, following) if leads else (place, kind)

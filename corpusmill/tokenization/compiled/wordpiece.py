@@ -1,15 +1,15 @@
 """BERT's WordPiece tokenizer compiled from its tokenizer.json.
 
 The tokenizer's own normalizer and pre-tokenizer are asked what they do with each character of the
-scripts that are written with spaces, and of the other common ones when the first text has any; a
-text with another character, or perhaps an added token, is left to the tokenizer itself.
+scripts that are written with spaces, kana, wide forms and emoji, and of Hangul when the first text
+has any; a text with another character, or perhaps an added token, is left to the tokenizer itself.
 
 Text is normalized and broken like BERT's, and words are cut into pieces. A word is cut greedily,
-the longest piece first (Devlin et al. 2019). The pieces are in a tree of their bytes, so that one
-walk along a word's bytes finds the longest.
+the longest piece first (Devlin et al. 2019). The pieces are in a tree of their characters, so that
+one walk along a word's characters finds the longest.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,11 +32,11 @@ from corpusmill.tokenization.compiled.units import (
 from corpusmill.tokenization.tokenizer_file import Part, added_tokens
 
 # Classes of characters.
-IN_WORD, PUNCTUATION, BLANK = 0, 1, 2
+IN_WORD, PUNCTUATION, BLANK, NOT_KNOWN = 0, 1, 2, 3
 # The roots of the trees of pieces that begin words, and of pieces inside words.
 FIRST, INNER = 0, 1
 NO_TOKEN = -1
-_BYTE = np.uint64(8)
+_CODE = np.uint64(21)
 
 
 class Characters(NamedTuple):
@@ -58,8 +58,8 @@ class Pieces(NamedTuple):
     """The vocabulary as two trees, whose roots are the nodes FIRST and INNER.
 
     Attributes:
-        edges: a hash table. A key is a node and a byte, as node << 8 | byte; its value is the
-            node that they lead to.
+        edges: a hash table. A key is a node and a code point, as node << 21 | code; its value is
+            the node that they lead to.
         tokens: int32[nodes], the token that ends at each node, or NO_TOKEN.
         unknown: the id of a word that cannot be spelt.
         most_characters: longer words are unknown.
@@ -72,9 +72,9 @@ class Pieces(NamedTuple):
 
 
 @njit
-def find_edge(edges: np.ndarray, node: int, byte: int) -> np.int64:
+def find_edge(edges: np.ndarray, node: int, code: int) -> np.int64:
     """Return the slot of a node's edge, or the free one where it belongs."""
-    slot: np.int64 = find_slot(edges, np.uint64(node) << _BYTE | np.uint64(byte))
+    slot: np.int64 = find_slot(edges, np.uint64(node) << _CODE | np.uint64(code))
     return slot
 
 
@@ -97,10 +97,13 @@ def plant_tokens(
     nodes = 2
     for token in range(len(numbers)):
         node = np.int64(INNER if is_inner[token] else FIRST)
-        for place in range(ends[token], ends[token + 1]):
-            slot = find_edge(edges, node, text[place])
+        place = ends[token]
+        while place < ends[token + 1]:
+            code, size = read_character(text, place)
+            place += size
+            slot = find_edge(edges, node, code)
             if not edges[slot, 0]:
-                edges[slot, 0] = (np.uint64(node) << _BYTE | np.uint64(text[place])) + ONE
+                edges[slot, 0] = (np.uint64(node) << _CODE | np.uint64(code)) + ONE
                 edges[slot, 1] = nodes
                 nodes += 1
             node = np.int64(edges[slot, 1])
@@ -129,10 +132,11 @@ def cut_word(
         node, place = np.int64(root), start
         token, end = NO_TOKEN, start
         while place < size:
-            slot = find_edge(pieces.edges, node, word[place])
+            code, step = read_character(word, place)
+            slot = find_edge(pieces.edges, node, code)
             if not pieces.edges[slot, 0]:
                 break
-            node, place = np.int64(pieces.edges[slot, 1]), place + 1
+            node, place = np.int64(pieces.edges[slot, 1]), place + step
             if pieces.tokens[node] != NO_TOKEN:
                 token, end = pieces.tokens[node], place
         if token == NO_TOKEN:
@@ -162,11 +166,13 @@ def encode_text(
     while place < len(text):
         code, step = read_character(text, place)
         place += step
-        if code + 1 >= len(characters.ends) or code in _TONE_MARKS:
+        if code + 1 >= len(characters.ends):
             return -1
         part, stop = characters.ends[code], characters.ends[code + 1]
         while part < stop:
             width, kind = characters.parts[part], characters.parts[part + 1]
+            if kind == NOT_KNOWN:
+                return -1
             if kind != IN_WORD:
                 written = cut_word(pieces, word, size, in_word, ids, written)
                 size = in_word = 0
@@ -221,11 +227,15 @@ def encode_spans(
     return ids[: ends[-1]], ends, left
 
 
-# Nearly all scripts that have spaces between words lie below the first code point, and what is in
-# use below the other one, but for surrogates. It takes a while to ask about all.
-_FEW_CODES, _CODES, _SURROGATES = 0x3000, 0x10000, range(0xD800, 0xE000)
-# Marks of Hangul that are no accents, and may be moved.
-_TONE_MARKS = (0x302E, 0x302F)
+# Nearly all scripts that have spaces between words, kana, wide forms and emoji, but for two marks
+# that are no accents, and may be moved.
+_CODES = (
+    *range(0x302E), *range(0x3030, 0x3400), *range(0xF900, 0x10000), *range(0x1F300, 0x1FB00),
+)  # fmt: skip
+# It takes a while to ask about each of these.
+_HANGUL = range(0xAC00, 0xD7A4)
+# They stay as they are; to BERT's normalizer each may be a word.
+_IDEOGRAPHS = range(0x4E00, 0x9FA6)
 # A letter above them that is turned into itself.
 _SEPARATOR = "\U00010000"
 
@@ -240,17 +250,19 @@ def compile_wordpiece(
         tokenizer: the same, loaded.
         encode_plainly: the same, for stretches that the compiled one leaves.
     """
-    characters = read_characters(tokenizer, _FEW_CODES)
+    isolates = tokenizer_json["normalizer"]["handle_chinese_chars"]
+    characters, has_hangul = read_characters(tokenizer, _CODES, isolates), False
     pieces = read_pieces(tokenizer_json["model"])
     firsts = token_starts(list_taken(tokenizer_json, tokenizer))
 
     def encode_known(
         text: np.ndarray, spans: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        nonlocal characters
+        nonlocal characters, has_hangul
         ids, ends, left = encode_spans(characters, pieces, firsts, text, spans)
-        if left.any() and len(characters.ends) <= _FEW_CODES + 1:
-            characters = read_characters(tokenizer, _CODES)
+        if left.any() and not has_hangul and ((text >= 0xEA) & (text <= 0xED)).any():
+            characters = read_characters(tokenizer, (*_CODES, *_HANGUL), isolates)
+            has_hangul = True
             ids, ends, left = encode_spans(characters, pieces, firsts, text, spans)
         return ids, ends, left
 
@@ -269,24 +281,29 @@ def is_known(tokenizer_json: Part) -> bool:
     )
 
 
-def read_characters(tokenizer: Tokenizer, codes: int) -> Characters:
+def read_characters(tokenizer: Tokenizer, codes: Sequence[int], isolates: bool) -> Characters:
     """Find out what a tokenizer turns each character into.
 
     Args:
-        codes: after the last of the characters.
         tokenizer: with BERT's normalizer and pre-tokenizer. The normalizer maps characters one by
-            one: it also decomposes them and reorders combining marks, but drops all that it moved,
-            except for those that are left to it.
+            one: it also decomposes them and reorders combining marks, but drops all that it moved.
+        codes: the characters to ask about.
+        isolates: whether each ideograph is a word.
     """
     # In a single call, as there are many; the character between them is itself above the limit.
-    between = _SEPARATOR
-    asked = [" " if code in _SURROGATES else chr(code) for code in range(codes)]
+    asked, between = list(map(chr, codes)), _SEPARATOR
     normalized = tokenizer.normalizer.normalize_str(between.join(asked)).split(between)
     parts = {
         character: bytes([len(character.encode()), kind]) + character.encode()
         for character, kind in classify(tokenizer.pre_tokenizer, "".join(normalized)).items()
     }
-    encoded = [b"".join(map(parts.__getitem__, text)) for text in normalized]
+    encoded = [bytes([0, NOT_KNOWN])] * (max(codes) + 1)
+    for code, text in zip(codes, normalized, strict=True):
+        encoded[code] = b"".join(map(parts.__getitem__, text))
+    begin = bytes([3, PUNCTUATION if isolates else IN_WORD])
+    encoded[_IDEOGRAPHS.start : _IDEOGRAPHS.stop] = [
+        begin + chr(code).encode() for code in _IDEOGRAPHS
+    ]
     return join_parts(encoded, zip(asked, normalized, strict=True))
 
 
