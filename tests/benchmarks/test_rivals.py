@@ -116,12 +116,13 @@ def test_rivals_that_fail_are_named_and_ours_raise(
 
 def test_an_encoder_with_other_ids_has_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rival_encoders, "python_of", lambda _: sys.executable)
-    told = ('"seconds": 2.0, "others": 0', '"seconds": 2.0, "others": 1', '"refused": "no\\nway"')
-    outputs = (f"{{{words}}}" for words in told)
+    told = ("0", "1", "2")
+    taken = [f'{{"text": {{"first": 2.0, "again": 1.0, "others": {others}}}}}' for others in told]
+    outputs = iter([*taken, '{"refused": "no\\nway"}'])
 
     def measure(*_: object, **__: object) -> object:
         return Measurement(1, 1, 1, 1, next(outputs))
 
     monkeypatch.setattr(rival_encoders, "measure", measure)
     cells = rival_encoders.list_rates("{}", [["a" * 8_000_000]], [np.array([1])])
-    assert cells == ["4.0", "other ids", "-"]
+    assert cells == ["4.0", "other ids", "other ids", "-"]
