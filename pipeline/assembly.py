@@ -45,18 +45,18 @@ def assemble_job(
         strict: whether a data set with findings is refused.
     """
     range_bytes = range_bytes or choose_range_bytes(recipe, engine)
-    header, folder = recipe.header, place.temp_folder
+    header, folder, evaluation = recipe.header, place.temp_folder, recipe.evaluation
     names = name_files(recipe, place.version, header)
     tokenizing = _write_tokenizer(recipe, folder, header.provenance is not None)
-    tasks = cut_tasks(recipe, range_bytes)
-    plan = write_plan(join_path(folder, "plan.jsonl"), tasks)
+    plan = write_plan(join_path(folder, "plan.jsonl"), cut_tasks(recipe, range_bytes))
     return Job(
         objective=recipe.objective,
         plan=plan,
         range_bytes=range_bytes,
         documents=recipe.reading,
         filters=recipe.filters,
-        passages=_write_passages(recipe, folder),
+        passages=evaluation
+        and StoredPassages.write(join_path(folder, "evaluation"), evaluation[0].encode()),
         tokenizing=tokenizing,
         corpus_bytes=recipe.text_bytes,
         routes=choose_routes(recipe, place.sizes, plan.tasks),
@@ -140,12 +140,6 @@ def _write_tokenizer(recipe: Recipe, folder: str, has_provenance: bool) -> Token
         keep_fields=recipe.documents.keep_fields if has_provenance else (),
         facts=has_provenance,
     )
-
-
-def _write_passages(recipe: Recipe, folder: str) -> StoredPassages | None:
-    if recipe.evaluation is None:
-        return None
-    return StoredPassages.write(join_path(folder, "evaluation"), recipe.evaluation[0].encode())
 
 
 def _expect(recipe: Recipe, plan: Plan) -> Expected:

@@ -38,21 +38,18 @@ _USER = os.getuid() if hasattr(os, "getuid") else 0  # as Windows has it
 FOLDER_NAME = f"corpusmill-kernels-{_USER}"
 
 
-# Called when the first kernel is compiled, and not loaded; None once that has happened.
-_before_compiling: Callable[[], None] | None = None
+# Called when the first kernel is compiled, and not loaded; empty once that has happened.
+_before_compiling: list[Callable[[], None]] = []
 
 
 def before_compiling(action: Callable[[], None]) -> None:
     """Let a function be called once, before this process compiles its first kernel."""
-    global _before_compiling  # noqa: PLW0603  numba's events are those of the process, too
-    _before_compiling = action
+    _before_compiling[:] = [action]
 
 
 def _announce() -> None:
-    global _before_compiling
-    action, _before_compiling = _before_compiling, None
-    if action:
-        action()
+    if _before_compiling:
+        _before_compiling.pop()()
     _remove_unused()
 
 

@@ -1,20 +1,24 @@
 """The message about the compilation of kernels, for which only the first run waits."""
 
 import logging
+from functools import cache
 
 from corpusmill.arrays.kernel_cache import FOLDER_NAME, before_compiling, kernel_folder
-from corpusmill.console.terminal import Terminal
 
 _LOG = logging.getLogger("pipeline")
 
 
+@cache
 def announce_compilation() -> None:
-    """Say once, before this process compiles its first kernel, what it waits for."""
+    """Say once, before this process compiles its first kernel, what its user waits for."""
     before_compiling(say_that_kernels_are_compiled)
 
 
 def say_that_kernels_are_compiled() -> None:
     """Say in one line what the run waits for: on standard error, unless the log says it there."""
+    # Imported here because most readers wait for nothing, and print nothing.
+    from corpusmill.console.terminal import Terminal  # noqa: PLC0415
+
     folder = kernel_folder()
     text = "compiling kernels for this machine's processor, which takes up to a minute; "
     if folder.name == FOLDER_NAME:  # which other processes find

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from corpusmill.console.compilation import announce_compilation
 from corpusmill.dataset.file_checks import Problem
 from corpusmill.dataset.manifest import Manifest, Shard
 from corpusmill.dataset.shards import open_data_set
@@ -217,6 +218,7 @@ class DataSet(Samples):
         max_length: int | None = None,
         damaged: Literal["refuse", "skip"] = "refuse",
     ) -> None:
+        announce_compilation()
         self._root, self._options = locate(str(url), storage_options), storage_options
         self.split = split
         cache = (

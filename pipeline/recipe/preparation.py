@@ -4,11 +4,13 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rich.console import Console
 
 from corpusmill.arrays.columns import check_columns, tokens_of
+from corpusmill.arrays.kernel_cache import before_compiling
 from corpusmill.console.terminal import hide_native_errors
 from corpusmill.corpus.filters.functions import load_filters
 from corpusmill.corpus.records.record_documents import NoTextError
@@ -23,6 +25,7 @@ from pipeline.job_options import BuildOptions, parse_source
 from pipeline.recipe.inputs import read_bytes, read_evaluation
 from pipeline.recipe.probe import prove_cuts, prove_tokenizer, read_probe
 from pipeline.recipe.recipe import Recipe
+from pipeline.recipe.rehearsal import rehearse_beside
 from pipeline.recipe.sources import find_corpus
 
 
@@ -54,6 +57,7 @@ def prepare(
     _check_objective(objective, tokenizer)
     if not isinstance(objective.text_cuts(build.dataset.seed), TextMarks | None):
         prove_cuts(tokenizer)
+    before_compiling(partial(rehearse_beside, objective, build.output_options, tokenizer))
     maker = objective.text_maker(tokenizer.json)
     with _naming_objectives():
         sources, files, documents = find_corpus(build, maker, temp_folder, console, records)
@@ -71,10 +75,9 @@ def prepare(
         preset=build.preset,
         sources=sources,
     )
-    words = load_words(objective.words)
     with hide_native_errors():
         texts, document_bytes = read_probe(recipe.files, recipe.reading)
-        memoize = prove_tokenizer(tokenizer, texts, console, words)
+        memoize = prove_tokenizer(tokenizer, texts, console, load_words(objective.words))
     recipe = replace(recipe, memoize=memoize, document_bytes=document_bytes)
     _ = recipe.output, recipe.layout  # refuse options of shards
     return recipe

@@ -136,8 +136,7 @@ class Recipe:
     @property
     def token_dtype(self) -> np.dtype[Any]:
         """The type of the ids in documents and pool."""
-        has_marks, tokenizer = bool(self.objective.words), self.tokenizer
-        return marked_dtype(tokenizer.vocab_size) if has_marks else tokenizer.token_dtype
+        return choose_token_dtype(self.objective, self.tokenizer)
 
     @property
     def read_bytes(self) -> int:
@@ -163,6 +162,11 @@ class Recipe:
             repeats = self.objective.repeats
             layout = keep_order(layout, self.files, self.sources, repeats, self.first_file)
         return layout
+
+
+def choose_token_dtype(objective: Objective, tokenizer: TokenizerFile) -> np.dtype[Any]:
+    """Return the type of the ids in documents and pool, which a rule of words marks."""
+    return marked_dtype(tokenizer.vocab_size) if objective.words else tokenizer.token_dtype
 
 
 def _describe(recipe: Recipe) -> Manifest:

@@ -26,6 +26,7 @@ from transforms.storage.files import create_file
 
 _ROWS_AT_ONCE = 1024
 _BYTES_AT_ONCE = 2**20
+_WAYS_TO_ROWS = ("collect_schema", "__arrow_c_stream__", "__iter__", "__getitem__")
 _KINDS = (
     "Give files, or an iterable of texts or of dicts, a pandas or polars frame, an Arrow table or "
     "reader, or a data set of Hugging Face's datasets"
@@ -79,7 +80,8 @@ def _read_records(given: Any, names: Sequence[str], parts: Sequence[str]) -> Ite
         names: of the text field and of the kept fields, which alone are taken of a table.
         parts: those that a table may lack.
     """
-    if isinstance(given, str | bytes | Mapping) or not _is_iterable(given):
+    has_rows = any(hasattr(given, name) for name in _WAYS_TO_ROWS)
+    if isinstance(given, str | bytes | Mapping) or not has_rows:
         splits = [str(name) for name in given] if isinstance(given, Mapping) else []
         cause = f"it is of type {type(given).__name__}"
         cause += f", with {', '.join(splits[:5])}" * bool(splits)
@@ -158,11 +160,6 @@ def _look_into(value: Any, name: str | None) -> Any:
     if name is None or value is None:
         return value
     return find_value(value, name) if isinstance(value, dict) else MISSING
-
-
-def _is_iterable(given: Any) -> bool:
-    lazy = hasattr(given, "collect_schema") or hasattr(given, "__arrow_c_stream__")
-    return lazy or hasattr(given, "__iter__") or hasattr(given, "__getitem__")
 
 
 def _is_of(package: str, kind: str, given: Any) -> bool:
