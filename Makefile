@@ -68,7 +68,8 @@ lint: $(ENV)/test ## Check style, format, types and the layers of imports, and c
 	$(VENV)/lint-imports
 	$(VENV)/python -m tests.tools.code_lines
 
-test: $(ENV)/test $(if $(ONLY),,lint) ## Lint, then run what a change usually breaks; ONLY=tests/corpusmill/objectives runs all tests of that path, without lint
+test: $(ENV)/test ## Lint, then run what a change usually breaks; ONLY=tests/corpusmill/objectives runs all tests of that path, without lint
+	$(if $(ONLY),,$(MAKE) --no-print-directory --jobs=2 lint $(ENV)/kernels)
 	$(PYTEST) $(or $(ONLY),--door first)
 
 test-all: $(ENV)/test ## Run the tests that `make test` leaves out: pages, examples, trainers, wheels, and what takes long
@@ -138,14 +139,16 @@ $(ENV)/job: $(ENV)/python $(PROJECT)
 	$(INSTALL)
 	touch $@
 
-# A clone has no compiled kernels: those of `make run` are compiled by two processes at once. A wheel
-# brings its own. After a change only the kernels that it concerns are compiled.
+# A clone has no compiled kernels: those of `make run`, and of a first build for BERT or GPT, are compiled by
+# several processes at once. A wheel brings its own. After a change only the kernels that it concerns are compiled.
 $(ENV)/kernels: $(ENV)/job $(shell find corpusmill -name '*.py')
-	@echo 'Compiling kernels in two processes: half a minute for all ...'
-	@folder=$$(mktemp -d); \
-	  $(VENV)/corpusmill train-tokenizer --input $(SAMPLE) --vocab-size 2000 --output $$folder/tokenizer.json > /dev/null 2>&1 & \
-	  $(VENV)/corpusmill bert --input $(SAMPLE) --tokenizer tests/data/tokenizer.json --output $$folder/bert --max-seq-length 128 --num-shards 2 > /dev/null 2>&1; \
-	  wait; rm -rf $$folder
+	@echo 'Compiling kernels by all cores: half a minute on two of them ...'
+	@folder=$$(mktemp -d); { \
+	  $(VENV)/corpusmill train-tokenizer --input $(SAMPLE) --vocab-size 2000 --output $$folder/words.json & \
+	  $(VENV)/corpusmill bert --input $(SAMPLE) --tokenizer tests/data/tokenizer.json --output $$folder/bert --max-seq-length 128 --num-shards 2 & \
+	  $(VENV)/corpusmill train-tokenizer --input $(SAMPLE) --for gpt --vocab-size 2000 --output $$folder/pieces.json && \
+	  $(VENV)/corpusmill gpt --input $(SAMPLE) --tokenizer $$folder/pieces.json --output $$folder/gpt; \
+	  wait; } > /dev/null 2>&1; rm -rf $$folder
 	@touch $@
 
 $(ENV)/test: $(ENV)/python $(PROJECT)
