@@ -275,7 +275,7 @@ def mark_ascii_signs(before: np.ndarray, here: np.ndarray, cuts: np.ndarray) -> 
 
 @njit
 def mark_signs(text: np.ndarray, cuts: np.ndarray) -> None:
-    """Mark each of SIGNS that follows a letter or digit of ASCII, or a wide one an ideograph.
+    """Mark each of SIGNS after a letter or digit of ASCII, or wide ones after ideographs or kana.
 
     There the pieces of all known patterns of byte-level tokenizers end. Words are then known
     whatever sign follows them: in English half as many units are new.
@@ -298,10 +298,16 @@ def mark_signs(text: np.ndarray, cuts: np.ndarray) -> None:
             if lead == _WIDE_FORM and second == 0xBC:
                 is_sign = third in (0x81, 0x88, 0x89, 0x8C, 0x8E, 0x9A, 0x9B, 0x9F)
             if is_sign:
-                # After one of U+4E00 to U+9FBF, by its first two bytes: all are letters.
-                lead, second = text[place - 3], text[place - 2]
+                # After one of U+4E00 to U+9FBF, by its first two bytes, or kana: all are letters.
+                lead, second, third = text[place - 3], text[place - 2], text[place - 1]
                 follows = 0xE5 <= lead <= 0xE8 or (lead == 0xE4 and second >= 0xB8)
-                cuts[place] |= follows or (lead == 0xE9 and second < 0xBF)
+                follows |= lead == 0xE9 and second < 0xBF
+                if lead == _IDEOGRAPHIC:
+                    follows = (second == 0x81 and third > 0x80) or (second == 0x82 and third < 0x97)
+                    follows |= (second == 0x82 and third > 0xA0) or (
+                        second == 0x83 and third < 0xBB
+                    )
+                cuts[place] |= follows
 
 
 # How a character stands beside a space at which a text may be cut: whether it may end a word, or

@@ -1,15 +1,18 @@
 """BERT's WordPiece tokenizer compiled from its tokenizer.json.
 
 The tokenizer's own normalizer and pre-tokenizer are asked what they do with each character of the
-scripts that are written with spaces, kana, wide forms and emoji, and of Hangul when the first text
-has any; a text with another character, or perhaps an added token, is left to the tokenizer itself.
+scripts that are written with spaces, kana, wide forms and emoji; what it does with ideographs and
+Hangul is known. A text with another character, or perhaps an added token, is left to the tokenizer
+itself.
 
 Text is normalized and broken like BERT's, and words are cut into pieces. A word is cut greedily,
 the longest piece first (Devlin et al. 2019). The pieces are in a tree of their characters, so that
 one walk along a word's characters finds the longest.
 """
 
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -232,10 +235,9 @@ def encode_spans(
 _CODES = (
     *range(0x302E), *range(0x3030, 0x3400), *range(0xF900, 0x10000), *range(0x1F300, 0x1FB00),
 )  # fmt: skip
-# It takes a while to ask about each of these.
-_HANGUL = range(0xAC00, 0xD7A4)
-# They stay as they are; to BERT's normalizer each may be a word.
-_IDEOGRAPHS = range(0x4E00, 0x9FA6)
+# Of these, what becomes of them is known: Hangul is decomposed where accents are stripped, and
+# ideographs stay as they are, but each may be a word.
+_HANGUL, _IDEOGRAPHS = range(0xAC00, 0xD7A4), range(0x4E00, 0x9FA6)
 # A letter above them that is turned into itself.
 _SEPARATOR = "\U00010000"
 
@@ -250,23 +252,11 @@ def compile_wordpiece(
         tokenizer: the same, loaded.
         encode_plainly: the same, for stretches that the compiled one leaves.
     """
-    isolates = tokenizer_json["normalizer"]["handle_chinese_chars"]
-    characters, has_hangul = read_characters(tokenizer, _CODES, isolates), False
+    characters = read_characters(tokenizer, tokenizer_json["normalizer"])
     pieces = read_pieces(tokenizer_json["model"])
     firsts = token_starts(list_taken(tokenizer_json, tokenizer))
-
-    def encode_known(
-        text: np.ndarray, spans: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        nonlocal characters, has_hangul
-        ids, ends, left = encode_spans(characters, pieces, firsts, text, spans)
-        if left.any() and not has_hangul and ((text >= 0xEA) & (text <= 0xED)).any():
-            characters = read_characters(tokenizer, (*_CODES, *_HANGUL), isolates)
-            has_hangul = True
-            ids, ends, left = encode_spans(characters, pieces, firsts, text, spans)
-        return ids, ends, left
-
-    return completed(encode_known, encode_plainly)
+    known = partial(encode_spans, characters, pieces, firsts)
+    return completed(known, encode_plainly)
 
 
 def is_known(tokenizer_json: Part) -> bool:
@@ -281,30 +271,34 @@ def is_known(tokenizer_json: Part) -> bool:
     )
 
 
-def read_characters(tokenizer: Tokenizer, codes: Sequence[int], isolates: bool) -> Characters:
+def read_characters(tokenizer: Tokenizer, normalizer: Part) -> Characters:
     """Find out what a tokenizer turns each character into.
 
     Args:
         tokenizer: with BERT's normalizer and pre-tokenizer. The normalizer maps characters one by
             one: it also decomposes them and reorders combining marks, but drops all that it moved.
-        codes: the characters to ask about.
-        isolates: whether each ideograph is a word.
+        normalizer: that of its tokenizer.json.
     """
     # In a single call, as there are many; the character between them is itself above the limit.
-    asked, between = list(map(chr, codes)), _SEPARATOR
+    asked, between = list(map(chr, _CODES)), _SEPARATOR
     normalized = tokenizer.normalizer.normalize_str(between.join(asked)).split(between)
     parts = {
         character: bytes([len(character.encode()), kind]) + character.encode()
         for character, kind in classify(tokenizer.pre_tokenizer, "".join(normalized)).items()
     }
-    encoded = [bytes([0, NOT_KNOWN])] * (max(codes) + 1)
-    for code, text in zip(codes, normalized, strict=True):
+    encoded = [bytes([0, NOT_KNOWN])] * (_CODES[-1] + 1)
+    for code, text in zip(_CODES, normalized, strict=True):
         encoded[code] = b"".join(map(parts.__getitem__, text))
-    begin = bytes([3, PUNCTUATION if isolates else IN_WORD])
-    encoded[_IDEOGRAPHS.start : _IDEOGRAPHS.stop] = [
-        begin + chr(code).encode() for code in _IDEOGRAPHS
-    ]
-    return join_parts(encoded, zip(asked, normalized, strict=True))
+    strips, hangul = normalizer["strip_accents"], "\n".join(map(chr, _HANGUL))
+    if normalizer["lowercase"] if strips is None else strips:
+        hangul = unicodedata.normalize("NFD", hangul)
+    begin = bytes([3, PUNCTUATION if normalizer["handle_chinese_chars"] else IN_WORD])
+    for code in _IDEOGRAPHS:
+        encoded[code] = begin + chr(code).encode()
+    images = dict(zip(map(chr, _HANGUL), hangul.split("\n"), strict=True))
+    for character, image in images.items():
+        encoded[ord(character)] = b"".join(bytes([3, IN_WORD]) + part.encode() for part in image)
+    return join_parts(encoded, [*zip(asked, normalized, strict=True), *images.items()])
 
 
 def join_parts(parts: Iterable[bytes], images: Iterable[tuple[str, str]]) -> Characters:

@@ -146,6 +146,7 @@ def test_ids_of_the_parts_are_those_of_the_whole(sentences: list[str]) -> None:
     sentences=[
         "\u682a\uff0c\u4eac\uff08\u6771\u3002\n\u682a\uff1a\uff0c \u682a\u3001's\u9fbf\uff1fs",
         "\u682a\u2019s\u4eac\u201c\u6771\u300d\u682a\u2026x\u4eac\uff0e\u6771\u3003\u682a\u3005\u4eac\u30fb\u6771",
+        "か、ん。ゔ「ゖ」゙、゜。゠、ァ（ヺ）・、ー。ヽ、ぁ：ぁ's゛，カ・」カ\u3099、",
     ]
 )
 @example(sentences=["it's.'s a,b (c)d 1,234.5-x don't!\"Re-re:s ;s?; a\u0301, \u00e9.-'s", ",x"])
