@@ -62,7 +62,7 @@ def test_texts_that_are_tokenized_in_parts_are_counted(
     memoize: bool, cut: int, tokenizing: Tokenizing
 ) -> None:
     # The compiled tokenizer leaves a word with a letter that it does not know to the library.
-    batches = [batch((1, ["\uff21" * 250, "Sea ."]), (2, ["a word " * 20]))]
+    batches = [batch((1, ["\U00010400" * 250, "Sea ."]), (2, ["a word " * 20]))]
     with knobs(most_characters=100):
         _, counts = tokenize(batches, replace(tokenizing, memoize=memoize))
     assert counts["tokenize.cut_texts"] == cut
