@@ -130,7 +130,7 @@ def retire_run(folder: Location, run: Run, over: Run | None) -> bool:
         over: what the folder says of it; None if it says nothing.
 
     Returns:
-        Whether nobody goes on with it, as it is retired or its folder is gone.
+        Whether the run is over: it is retired, or its folder is gone.
     """
     with suppress(FileNotFoundError):
         return begin_run(folder, replace(run, token=""), over)

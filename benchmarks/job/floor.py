@@ -34,7 +34,7 @@ from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
-from corpusmill.tokenization.tokenizer_file import TokenizerFile, marked_dtype
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from pipeline.command_line import JOB
 from pipeline.job_options import Build
 
@@ -84,7 +84,7 @@ def encode_part(plan: Plan, part: int, parts: int) -> list[pa.RecordBatch]:
     size = Path(plan.path).stat().st_size
     start, end = size * part // parts, size * (part + 1) // parts
     words, tokenizer = plan.objective.words, plan.tokenizer
-    dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
+    dtype = tokenizer.choose_dtype(words)
     encoder = SentenceTokenizer(tokenizer.json, dtype, words=words)
     with Path(plan.path).open("rb") as stream:
         read = read_text(stream, FileRange(plan.path, 0, plan.documents, start, end))

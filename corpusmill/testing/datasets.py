@@ -50,7 +50,7 @@ from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.text_cuts import Cuts
-from corpusmill.tokenization.tokenizer_file import TOKENIZER_JSON, TokenizerFile, marked_dtype
+from corpusmill.tokenization.tokenizer_file import TOKENIZER_JSON, TokenizerFile
 
 _WORDS = """
     the a of and to in was is for on with as by at from that his her had were be which this an
@@ -167,7 +167,7 @@ def _tokenize(
     words: str,
     cuts: Cuts | None,
 ) -> Tokenized:
-    dtype = marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype
+    dtype = tokenizer.choose_dtype(words)
     in_text = tokenizer.options.special_tokens_in_text
     encoder = SentenceTokenizer(tokenizer.json, dtype, True, in_text, words)
     batches = list(read_text(io.BytesIO(text), FileRange("text", 0, options, 0, len(text))))

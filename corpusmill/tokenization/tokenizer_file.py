@@ -531,6 +531,14 @@ class TokenizerFile:
         """The smallest of int16, uint16 and int32 that holds every id."""
         return token_dtype(self.vocab_size)
 
+    def choose_dtype(self, words: str) -> np.dtype:
+        """Return the type of token ids that a rule of words marks; of plain ones without a rule.
+
+        Args:
+            words: name of the rule, or empty.
+        """
+        return marked_dtype(self.vocab_size) if words else self.token_dtype
+
     def with_roles(self, roles: Mapping[str, Sequence[str]]) -> Self:
         """Return the tokenizer with the special tokens of further roles, as far as it has them.
 

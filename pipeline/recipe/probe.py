@@ -28,7 +28,6 @@ from corpusmill.tokenization.tokenizer_file import (
     Encode,
     TokenizerFile,
     list_patterns,
-    marked_dtype,
     show_special_token,
 )
 from corpusmill.tokenization.words.words import WordRule
@@ -250,13 +249,14 @@ def _sentence_tokenizer(
     words: WordRule | None,
     memoize: bool,
 ) -> SentenceTokenizer:
+    name = words.name if words else ""
     # The same arguments as the job's, so that a worker in this process does not load it again.
     return load_sentence_tokenizer(
         tokenizer.json,
-        marked_dtype(tokenizer.vocab_size) if words else tokenizer.token_dtype,
+        tokenizer.choose_dtype(name),
         memoize,
         tokenizer.options.special_tokens_in_text,
-        words.name if words else "",
+        name,
     )
 
 

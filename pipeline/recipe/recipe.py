@@ -36,7 +36,7 @@ from corpusmill.layout.placement import Layout, count_validation_shards
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from corpusmill.objectives.registry import OBJECTIVES
-from corpusmill.tokenization.tokenizer_file import TokenizerFile, marked_dtype
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from corpusmill.tokenization.words.words import load_words
 from pipeline.job_options import MAX_SHARDS, CorpusOptions, DatasetOptions
 from pipeline.recipe.inputs import InputFile, estimate_text_bytes, sum_costs
@@ -136,7 +136,7 @@ class Recipe:
     @property
     def token_dtype(self) -> np.dtype[Any]:
         """The type of the ids in documents and pool."""
-        return choose_token_dtype(self.objective, self.tokenizer)
+        return self.tokenizer.choose_dtype(self.objective.words)
 
     @property
     def read_bytes(self) -> int:
@@ -162,11 +162,6 @@ class Recipe:
             repeats = self.objective.repeats
             layout = keep_order(layout, self.files, self.sources, repeats, self.first_file)
         return layout
-
-
-def choose_token_dtype(objective: Objective, tokenizer: TokenizerFile) -> np.dtype[Any]:
-    """Return the type of the ids in documents and pool, which a rule of words marks."""
-    return marked_dtype(tokenizer.vocab_size) if objective.words else tokenizer.token_dtype
 
 
 def _describe(recipe: Recipe) -> Manifest:

@@ -19,7 +19,6 @@ from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from pipeline.recipe.recipe import choose_token_dtype
 
 
 def rehearse_beside(*parts: object) -> None:
@@ -47,7 +46,7 @@ def rehearse(objective: Objective, output: OutputOptions, tokenizer: TokenizerFi
     """
     # Four documents of eight sentences of 32 tokens, all of the first split.
     offsets = np.arange(0, 33, 8), np.arange(0, 1025, 32)
-    token_ids = np.arange(1024).astype(choose_token_dtype(objective, tokenizer))
+    token_ids = np.arange(1024).astype(tokenizer.choose_dtype(objective.words))
     arrays = (np.arange(4, dtype=np.uint64), *offsets, token_ids, np.array([0, 4, 4]))
     for array in arrays:
         array.flags.writeable = False  # as in a pool that is mapped, for which kernels differ

@@ -309,10 +309,8 @@ def begin_with_characters(merges: Merges, model: Part, tokens: dict[str, bytes])
     vocabulary, pairs = model["vocab"], merges.joined
     size = max(vocabulary.values()) + 1
     # No piece has a token with more bytes than those of `tokens`.
-    numbers, (begins_within, may_be_before) = (
-        [*map(vocabulary.get, tokens)],
-        np.zeros((2, size), "?"),
-    )
+    numbers = [*map(vocabulary.get, tokens)]
+    begins_within, may_be_before = np.zeros((2, size), np.bool_)
     begins_within[numbers] = [0x80 <= token[0] < 0xC0 for token in tokens.values()]
     may_be_before[numbers] = [*map(_ends_with_character, tokens.values())]
 
@@ -414,10 +412,8 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
         tokenizer_json: the parsed tokenizer.json of a tokenizer that `is_known`.
         encode_plainly: the tokenizer itself, for stretches that the compiled one leaves.
     """
-    pattern, normalizers = (
-        find_pattern(tokenizer_json) or GPT2,
-        list_steps(tokenizer_json, "normalizer"),
-    )
+    pattern = find_pattern(tokenizer_json) or GPT2
+    normalizers = list_steps(tokenizer_json, "normalizer")
     classes, orders = pieces.character_classes(pattern), np.empty(0, np.uint8)
     if normalizers:
         changing, orders = list_changing(normalizers[0]["type"])

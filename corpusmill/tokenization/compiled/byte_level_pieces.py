@@ -168,9 +168,8 @@ _WHITE_SPACE = (
 )  # fmt: skip
 # After the last letters that are assigned.
 _LAST_CODE = 0x34000
-# After the last ones that are told whether normalizers change them; rare ideographs follow.
+# Normalizers are asked about the characters before this one; rare ideographs follow.
 _LAST_NORMAL = 0x20000
-_DECOMPOSED: Literal["NFD"] = "NFD"
 # First and last of those that DeepSeek's pattern takes out.
 _IDEOGRAPHS = ((0x4E00, 0x9FA5), (0x3040, 0x30FF))
 
@@ -202,7 +201,7 @@ def character_classes(pattern: str = GPT2) -> npt.NDArray[np.uint8]:
     The tokenizer may know a later Unicode: `learn_classes` asks it when such a character comes.
 
     Args:
-        pattern: whose classes are told apart.
+        pattern: the regular expression that needs the classes.
     """
     classes = np.full(0x110000, UNKNOWN, np.uint8)
     # Each process does this when it starts: all categories as one text, of two letters each.
@@ -271,10 +270,9 @@ def list_changing(
         uint8[code points], the combining classes, the orders of `is_disordered`.
     """
     characters = [*map(chr, range(0x80, _LAST_NORMAL))]
-    changed, decomposed = (
-        unicodedata.normalize(name, "\n".join(characters)).split("\n")
-        for name in (form, _DECOMPOSED)
-    )
+    joined = "\n".join(characters)
+    changed = unicodedata.normalize(form, joined).split("\n")
+    decomposed = unicodedata.normalize("NFD", joined).split("\n")
     joining = {inner for text in decomposed for inner in text[1:]}
     changing = np.ones(0x110000, np.bool_)
     changing[:0x80] = False
@@ -399,15 +397,16 @@ def end_of_word(classes: np.ndarray, text: np.ndarray, place: int, stop: int) ->
 
 
 @njit
-def end_of_segment(classes: np.ndarray, text: np.ndarray, place: int, stop: int) -> int:
+def end_of_segment(rules: PieceRules, text: np.ndarray, place: int, stop: int) -> int:
     """Return where a piece ends by DeepSeek's pattern; -1 if it depends on unknown characters.
 
     Args:
-        classes: uint8[code points], those of the pattern.
+        rules: the pattern's rules.
         text: uint8[bytes], valid UTF-8.
         place: where it begins.
         stop: where the text ends.
     """
+    classes = rules.classes
     code, size = read_character(text, place)
     kind, second, after, following = classes[code], place + size, 0, UNKNOWN
     if second < stop:
@@ -422,7 +421,9 @@ def end_of_segment(classes: np.ndarray, text: np.ndarray, place: int, stop: int)
     begin, kind = (second, following) if leads else (place, kind)
     if kind in (UNKNOWN, STRAY, IDEOGRAPHIC_GAP):
         return -1
-    end: int = end_of_run(classes, text, begin, stop, kind, 3 if kind == NUMBER else stop)
+    end: int = end_of_run(
+        classes, text, begin, stop, kind, rules.most_digits if kind == NUMBER else stop
+    )
     while kind == OTHER and 0 < end < stop and text[end] in (0x0A, 0x0D):
         end += 1
     if kind == SPACE and end > 0:
@@ -430,7 +431,7 @@ def end_of_segment(classes: np.ndarray, text: np.ndarray, place: int, stop: int)
             following = classes[read_character(text, end)[0]]
             ends = following == NUMBER or IDEOGRAPH <= following <= IDEOGRAPHIC_GAP
             stop = end if ends else stop
-        end = end_of_blank(PieceRules(classes, True, 3, False, True), text, place, stop)
+        end = end_of_blank(rules, text, place, stop)
     return end
 
 
@@ -453,7 +454,7 @@ def end_of_piece(rules: PieceRules, text: np.ndarray, place: int, stop: int) -> 
         word_end: int = (
             end_of_word(rules.classes, text, place, stop)
             if rules.cased
-            else end_of_segment(rules.classes, text, place, stop)
+            else end_of_segment(rules, text, place, stop)
         )
         if word_end != place:
             return word_end
