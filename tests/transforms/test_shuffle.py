@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusmill.layout.placement import Layout, assign_splits
+from corpusmill.layout.placement import Layout, SourceLayout, assign_splits
 from corpusmill.tokenization.encoding import tokenized_schema
 from tests.tools.builders import batch_of, numbered_corpus
 from transforms.elements import Segment
@@ -159,6 +159,23 @@ def test_a_shard_without_any_document_is_there(tmp_path: Path) -> None:
         shards = gather("files", Layout(5, 100, 100), 1, tmp_path, make_batches()[:number])
         assert sorted(shard for shard, _ in shards) == list(range(200))
         assert sum(segment.rows for _, segments in shards for segment in segments) == 17 * number
+
+
+def test_many_sources_are_not_merged_as_each_task_has_documents_of_few_homes() -> None:
+    for sources, shards, tasks, stored_bytes, is_merged in (
+        (1833, 1, 17, 10**6, False),
+        (1833, 2, 17, 10**6, False),
+        (1833, 1, 4000, 10**6, True),
+        (1833, 1, 17, 10**11, True),
+        (2, 1000, 17, 10**6, True),
+        (0, 1000, 1, 10**6, False),
+        (0, 1000, 2, 10**6, True),
+    ):
+        parts = tuple(SourceLayout(number << 40, 1, shards, 0) for number in range(sources))
+        layout = Layout(0, max(1, sources) * shards, 0, parts)
+        routes = plan_routes(TaskSizes(), layout, 0.0, 10, tasks, stored_bytes)
+        assert bool(routes.merges) == is_merged, (sources, shards, tasks, stored_bytes)
+        assert is_merged == (routes.groups < layout.shards)
 
 
 def test_a_merge_stays_of_a_size_that_one_call_can_do() -> None:

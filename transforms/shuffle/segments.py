@@ -138,9 +138,13 @@ def plan_routes(
         tasks: number of tasks of the input.
         stored_bytes: an estimate of the size of all documents as token ids.
     """
-    if layout.firsts:
-        # In the order of the corpus a task has documents of few homes, so that segments are neither
-        # small nor many.
+    # In the order of the corpus a task has documents of few homes, so that segments are neither
+    # small nor many. With many sources it has those of its own, and merges would write hardly fewer
+    # segments than they read.
+    sources = layout.sources or (layout,)
+    most_homes = max(source.train_shards + source.validation_shards for source in sources)
+    buffers = tasks * count_segments(sizes, tasks, stored_bytes)
+    if layout.firsts or most_homes * (buffers + len(sources)) <= 2 * layout.shards:
         return Routes(layout, validation_share, repeats, layout.shards)
     groups = count_groups(layout, sizes)
     merges = plan_merges(sizes, groups, layout.shards, tasks, stored_bytes, repeats)
