@@ -376,7 +376,9 @@ class LocalPath(Location):
     def sync(self, names: Iterable[str]) -> None:
         """Wait until files below the folder are on the disk, and the folders on the way to them."""
         root, files = self.local_path(), [*map(self.local_path, names)]
-        inside = {path for file in files for path in file.parents if path.is_relative_to(root)}
+        folders = {file.parent for file in files}
+        above = {path for folder in folders for path in (folder, *folder.parents)}
+        inside = {path for path in above if path.is_relative_to(root)}
         with ThreadPoolExecutor(_SYNCED_AT_ONCE) as threads:
             for paths in (files, {root.parent, root, *inside}):
                 list(threads.map(sync, paths))

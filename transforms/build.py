@@ -163,6 +163,10 @@ class ShardDoFn(beam.DoFn):
         for tag, value in run_once(self._journal, f"shard-{shard}", work):
             yield TaggedOutput(tag, value) if tag else value
 
+    def finish_bundle(self) -> None:
+        """Wait until the files of the bundle's shards are on the disk."""
+        self._journal.sync()
+
     def _make(self, shard: int, segments: Iterable[Segment], pool_path: str) -> Iterator[Output]:
         # What is left of one shard in the heap would keep the next from fitting into its place.
         pa.default_memory_pool().release_unused()

@@ -241,6 +241,7 @@ def plan_removal(
         writer = DocumentsWriter(sink)
         writer.add_rows(table)
         writer.close()
+    place.folder.sync([path])
     listed = WrittenFile(0, 0, path, 0, 0, sink.bytes, sink.sha256)
     files = [unit.files for unit in choose_units(folder, manifest, ids)]
     plan = EditPlan(manifest, files, tokenizer, value, reason, listed)
@@ -269,6 +270,9 @@ class _Edit(beam.DoFn):
         work = partial(self._make, element)
         for tag, value in run_once(self._journal, f"shard-{element}", work):
             yield TaggedOutput(tag, value) if tag else value
+
+    def finish_bundle(self) -> None:
+        self._journal.sync()
 
     def _make(self, number: int) -> Iterator[Output]:
         """Yield the files of a unit that are written, none if all stay as they are; and counts."""

@@ -276,7 +276,7 @@ class Journal:
     """
 
     def __init__(self, place: Workplace) -> None:
-        self._place = place
+        self._place, self._unsynced = place, list[str]()
 
     def once(
         self,
@@ -295,14 +295,24 @@ class Journal:
         """
         if self._place.is_over():
             return [], True
-        earlier = self._read_entry(name, is_intact)
-        if earlier is not None:
-            return earlier, True
-        with self._place.at_work():
-            outputs = list(work())
-            entry = [(tag, type(element).__name__, element) for tag, element in outputs]
-            write_file(self._path(name), seal(json.dumps(entry).encode()))
-        return outputs, False
+        earlier = outputs = self._read_entry(name, is_intact)
+        if outputs is None:
+            with self._place.at_work():
+                outputs = list(work())
+                entry = [(tag, type(element).__name__, element) for tag, element in outputs]
+                write_file(self._path(name), seal(json.dumps(entry).encode()))
+        files = (element for _, element in outputs if isinstance(element, WrittenFile))
+        self._unsynced += [file.path for file in files]
+        return outputs, earlier is not None
+
+    def sync(self) -> None:
+        """Wait until all files are on the disk that units of work have named since the last time.
+
+        Other machines may see them only then, and cannot wait for it.
+        """
+        names, self._unsynced = self._unsynced, []
+        if names and not self._place.is_over():
+            locate(self._place.output).sync(names)
 
     def _path(self, name: str) -> str:
         return join_path(self._place.temp_folder, f"{_PREFIX}{name}.json")

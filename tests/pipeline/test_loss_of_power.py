@@ -140,6 +140,28 @@ def _list_entries(path: str | int) -> dict[str, _Entry]:
     return entries
 
 
+def test_whoever_writes_a_file_syncs_it_as_another_machine_cannot(
+    sample: Path, tokenizer_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths, sync = list[str](), os.fsync
+
+    def record(descriptor: int) -> None:
+        paths.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    growing = Growing(tmp_path / "out", tokenizer_path)
+    growing.build(sample)
+    for version in ("v1", "v2"):
+        files = [str(path) for path in growing.output.glob(f"{version}/**/*.parquet")]
+        assert {Path(file).parts[-2] for file in files} == {version, "provenance"}
+        # The commit syncs what the manifest lists once more.
+        assert [file for file in files if paths.count(file) < 2] == []
+        if version == "v1":
+            outcome = run_any("drop", growing.output, "--where", "document % 3 = 1")
+            assert outcome.status == 0, outcome.errors
+
+
 # So many of the states are looked at, and followed by the same command, which ends well in each.
 _LOOKED_AT, _AGAIN = (10**6, 10**6) if ALL_MOMENTS else (30, 3)
 

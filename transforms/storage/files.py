@@ -25,7 +25,7 @@ from corpusmill.corpus.hub_data_sets import is_hub_path
 from corpusmill.errors import UserError, first_line
 from corpusmill.knobs import knob
 from corpusmill.location import Location, drop_last_slash, scheme_of
-from corpusmill.synced_files import create_named, sync
+from corpusmill.synced_files import create_named
 from transforms.storage.file_systems import beam_errors, beam_file_systems, join_path, split_path
 from transforms.storage.objects import (
     ObjectWriter,
@@ -240,9 +240,10 @@ def create_file(path: str) -> BinaryIO:
 
 @contextmanager
 def create_once(path: str, scratch: str) -> Iterator[BinaryIO]:
-    """Create a file that is written once: whole, and synced, as soon as it has its name.
+    """Create a file that is written once, and is whole as soon as it has its name.
 
-    A block that fails leaves nothing.
+    A block that fails leaves nothing. Whoever needs the file after a loss of power syncs it; many
+    at once take a fraction of the time (`Location.sync`).
 
     Args:
         path: of the file; another attempt at the same file may have written it. Its folder is made
@@ -272,7 +273,6 @@ def create_once(path: str, scratch: str) -> Iterator[BinaryIO]:
 
 
 def _name_local(written: str, path: str) -> None:
-    sync(Path(written))
     try:
         os.replace(written, path)  # noqa: PTH105  both are texts
     except FileNotFoundError:

@@ -6,6 +6,7 @@ from corpusmill.errors import UserError
 from corpusmill.location import locate
 from tests.tools.object_stores import Bucket
 from tests.tools.stored_objects import read_objects, write_objects
+from transforms.elements import WrittenFile
 from transforms.recovery import (
     COMMITTED,
     FAILED,
@@ -38,6 +39,10 @@ def work(journal: Journal, name: str) -> list[Output]:
 def test_work_of_a_run_that_is_over_is_not_done(place: Workplace) -> None:
     journal, folder = Journal(place), place.folder
     assert work(journal, "task-1") == [("", "done")]
+    journal.once("shard-1", lambda: [("", WrittenFile(0, 0, f"{folder.url}/gone", 0, 0, 0, ""))])
+    with pytest.raises(FileNotFoundError, match="gone"):
+        journal.sync()
+    journal.once("shard-2", lambda: [("", WrittenFile(0, 0, f"{folder.url}/gone", 0, 0, 0, ""))])
     end_run(folder, "another", COMMITTED)
     assert not place.is_over()
     end_run(folder, "mine", COMMITTED)
@@ -50,6 +55,7 @@ def test_work_of_a_run_that_is_over_is_not_done(place: Workplace) -> None:
     assert place.is_over()
     Path(folder.url, "_run.json").unlink()
     assert place.is_over()
+    journal.sync()  # what the other run may have removed
     assert not Workplace(place.temp_folder).is_over()
 
 
