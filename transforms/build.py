@@ -25,7 +25,7 @@ from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.knobs import knob
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
-from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema
+from corpusmill.layout.sorting import add_keys, cut_into_groups, join_small, keyed_schema
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.provenance.documents_table import DocumentsWriter
@@ -136,6 +136,8 @@ BUILT_DOCUMENTS = knob("built_documents", 2**14)
 """The documents whose examples are built by one call, which takes about two milliseconds more."""
 BUILT_TOKENS = knob("built_tokens", 2**20)
 """A batch of long documents ends early, at this many tokens."""
+JOINED_ROWS_BYTES = knob("joined_rows_bytes", 2**16, test=1000)
+"""Passes over few documents are joined to this size before they are sorted."""
 
 
 class ShardDoFn(beam.DoFn):
@@ -176,7 +178,9 @@ class ShardDoFn(beam.DoFn):
             pool = self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path)
         place, provenance = self._options.place, ShardProvenance(self._options, shard)
         with scratch_folder(place.temp_folder) as scratch, provenance:
-            examples = self._build(shard, segments, pool, provenance)
+            built = self._build(shard, segments, pool, provenance)
+            keyed = partial(add_keys, seed=self._layout.seed)
+            examples: Iterator[pa.RecordBatch] = map(keyed, join_small(built, JOINED_ROWS_BYTES))
             if not self._layout.firsts:
                 rows = RowSorter(self._rows, scratch, place.sizes.sort_bytes)
                 # How many passes over documents make the shard.
@@ -218,7 +222,7 @@ class ShardDoFn(beam.DoFn):
                 self._tally.add("build.examples", examples.num_rows)
                 for name, number in self._objective.count(documents, examples).items():
                     self._tally.add(f"build.{name}", number)
-                yield add_keys(examples.select(self._rows.schema.names[1:]), seed)
+                yield examples.select(self._rows.schema.names[1:])
 
     def _repeats_of(self, shard: int, home: int) -> Sequence[int]:
         return self._layout.repeats_of(shard, home, self._objective.repeats)

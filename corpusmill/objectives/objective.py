@@ -5,6 +5,7 @@ The pipeline's stages know this interface only, so that a new objective is one n
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,8 +150,11 @@ class Objective(ABC):
             values: the values of `built_columns`.
         """
         repeats = np.full(len(documents), repeat, np.uint16)
-        schema = pa.schema([*IDENTITY_SCHEMA, *arrow_schema(self.built_columns)])
-        return ragged.to_batch([documents, repeats, indices, *values], schema)
+        return ragged.to_batch([documents, repeats, indices, *values], self._built_schema)
+
+    @cached_property
+    def _built_schema(self) -> pa.Schema:
+        return pa.schema([*IDENTITY_SCHEMA, *arrow_schema(self.built_columns)])
 
     def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
         """Return counts other than rows of one pass, as {"trimmed_tokens": 3}.
