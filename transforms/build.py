@@ -1,13 +1,11 @@
 """Build the examples of each shard, sort them, and write them to their files."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from types import TracebackType
-from typing import Self
 
 import apache_beam as beam
 import numpy as np
@@ -25,7 +23,7 @@ from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.knobs import knob
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
-from corpusmill.layout.sorting import add_keys, cut_into_groups, join_small, keyed_schema
+from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema
 from corpusmill.objectives.objective import Objective, Repeat
 from corpusmill.objectives.random_documents import Pool
 from corpusmill.provenance.documents_table import DocumentsWriter
@@ -81,24 +79,27 @@ class ShardProvenance:
 
     def __init__(self, options: ShardOptions, shard: int) -> None:
         self._options, self._shard = options, shard
-        self._files, self._sinks = ExitStack(), list[tuple[int, str, HashingWriter]]()
+        self._sinks = list[tuple[int, str, HashingWriter]]()
         self._writers: dict[int, SpansWriter | DocumentsWriter] = {}
 
-    def __enter__(self) -> Self:
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Write the tables in a block; one that fails leaves nothing."""
         fields = self._options.keep_fields
-        if fields is not None:
-            try:
-                self._writers[SPANS] = SpansWriter(self._open(SPANS))
-                self._writers[DOCUMENTS] = DocumentsWriter(self._open(DOCUMENTS), fields)
-            except BaseException as error:
-                self.__exit__(type(error), error, None)
-                raise
-        return self
+        with ExitStack() as files:
+            if fields is not None:
+                self._writers[SPANS] = SpansWriter(self._open(SPANS, files))
+                self._writers[DOCUMENTS] = DocumentsWriter(self._open(DOCUMENTS, files), fields)
+            for writer in self._writers.values():  # which would write when they are deleted
+                files.callback(writer.abandon)
+            yield
+            for writer in self._writers.values():
+                writer.close()
 
-    def _open(self, part: int) -> HashingWriter:
+    def _open(self, part: int, files: ExitStack) -> HashingWriter:
         place = self._options.place
         path = place.final_path(self._options.names.name(self._shard, part))
-        sink = HashingWriter(self._files.enter_context(create_once(path, place.scratch)))
+        sink = HashingWriter(files.enter_context(create_once(path, place.scratch)))
         self._sinks.append((part, path, sink))
         return sink
 
@@ -113,19 +114,6 @@ class ShardProvenance:
         if part in self._writers:
             self._writers[part].add(rows)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            for writer in self._writers.values():
-                writer.close()
-        for writer in self._writers.values():  # which would otherwise write when they are deleted
-            writer.abandon()
-        self._files.__exit__(kind, error, trace)
-
     def written(self) -> Iterator[WrittenFile]:
         """Yield the files, once they are closed."""
         for part, path, sink in self._sinks:
@@ -136,8 +124,8 @@ BUILT_DOCUMENTS = knob("built_documents", 2**14)
 """The documents whose examples are built by one call, which takes about two milliseconds more."""
 BUILT_TOKENS = knob("built_tokens", 2**20)
 """A batch of long documents ends early, at this many tokens."""
-JOINED_ROWS_BYTES = knob("joined_rows_bytes", 2**16, test=1000)
-"""Passes over few documents are joined to this size before they are sorted."""
+PASSES_BYTES = knob("passes_bytes", 2**16, test=1000)
+"""Several passes over few documents are made by one call, of this size together."""
 
 
 class ShardDoFn(beam.DoFn):
@@ -177,10 +165,8 @@ class ShardDoFn(beam.DoFn):
         if pool_path:
             pool = self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path)
         place, provenance = self._options.place, ShardProvenance(self._options, shard)
-        with scratch_folder(place.temp_folder) as scratch, provenance:
-            built = self._build(shard, segments, pool, provenance)
-            keyed = partial(add_keys, seed=self._layout.seed)
-            examples: Iterator[pa.RecordBatch] = map(keyed, join_small(built, JOINED_ROWS_BYTES))
+        with scratch_folder(place.temp_folder) as scratch, provenance.opened():
+            examples = self._build(shard, segments, pool, provenance)
             if not self._layout.firsts:
                 rows = RowSorter(self._rows, scratch, place.sizes.sort_bytes)
                 # How many passes over documents make the shard.
@@ -210,10 +196,17 @@ class ShardDoFn(beam.DoFn):
             copies = self._layout.count_copies(every.column("document").to_numpy())
             if home == shard:
                 provenance.add(DOCUMENTS, _choose(every, copies > 0))
-            for repeat in self._repeats_of(shard, home):
-                self._passed += every.num_rows
-                documents = _choose(every, copies > repeat // repeats)
+            numbers, takes_passes = self._repeats_of(shard, home), self._objective.takes_passes
+            at_once = max(1, PASSES_BYTES // every.nbytes) if takes_passes else 1
+            for first in range(0, len(numbers), at_once):
+                some = numbers[first : first + at_once]
+                passes = every if len(some) == 1 else pa.concat_batches([every] * len(some))
+                numbered = np.repeat(np.array(some, np.uint16), every.num_rows)
+                are_taken = np.tile(copies, len(some)) > numbered // repeats
+                documents = _choose(passes, are_taken)
+                self._passed += passes.num_rows
                 splits = np.full(documents.num_rows, self._layout.split_of(shard), np.uint8)
+                repeat = numbered[are_taken] if takes_passes else some[0]
                 draws = Repeat(repeat, pool, splits, seed)
                 examples = self._objective.build(documents, draws)
                 self._tally.add("build.passes", documents.num_rows)
@@ -222,7 +215,7 @@ class ShardDoFn(beam.DoFn):
                 self._tally.add("build.examples", examples.num_rows)
                 for name, number in self._objective.count(documents, examples).items():
                     self._tally.add(f"build.{name}", number)
-                yield examples.select(self._rows.schema.names[1:])
+                yield add_keys(examples.select(self._rows.schema.names[1:]), seed)
 
     def _repeats_of(self, shard: int, home: int) -> Sequence[int]:
         return self._layout.repeats_of(shard, home, self._objective.repeats)

@@ -101,16 +101,15 @@ class UnmaskedRows:
     """The rows of a batch of documents, in the documents' order.
 
     Attributes:
-        documents: uint64[rows], the id of each row's document.
-        indices: uint32[rows], each row's place in its document's pass.
+        identity: uint64[rows], the id of each row's document; uint16[rows], the number of the pass;
+            and uint32[rows], each row's place in its document's pass.
         token_ids: integers[tokens], with special tokens; marked if the documents' ids are.
         offsets: int64[rows + 1].
         further: the values of `further_columns`.
         spans: the values of SPANS.
     """
 
-    documents: np.ndarray
-    indices: np.ndarray
+    identity: tuple[np.ndarray, np.ndarray, np.ndarray]
     token_ids: np.ndarray
     offsets: np.ndarray
     further: Sequence[np.ndarray | pa.Array]
@@ -128,6 +127,8 @@ class SentenceObjective(Objective):
         vocab_size: the largest id + 1.
         token_dtype: the NumPy name of the type of a token id.
     """
+
+    takes_passes = True
 
     options: Any
     special: SpecialTokens
@@ -155,8 +156,9 @@ class SentenceObjective(Objective):
     def make_unmasked(self, documents: pa.RecordBatch, repeat: Repeat) -> UnmaskedRows:
         """Make rows; the arguments are those of `build`."""
         index, token_ids = unpack_documents(documents)
+        repeats = np.full(len(index.ids), repeat.number, np.uint16)
         if self.options.segments not in _PAIRED:
-            return self._make_pieces(index, token_ids)
+            return self._make_pieces(index, token_ids, repeats)
         options = self.options
         rule = pairing.PairRule(
             options.max_seq_length - NUM_SPECIAL,
@@ -170,8 +172,16 @@ class SentenceObjective(Objective):
                 raise ValueError("these pairs need a pool of random documents")
             random, candidates = (pool.index, pool.token_ids), pool.candidates(repeat.splits)
         seed = np.uint64(repeat.seed)
-        pairs = pairing.draw_pairs(index, random[0], candidates, seed, repeat.number, rule)
-        return self._make_pairs((index, token_ids), pairs, random)
+        pairs = pairing.draw_pairs(index, random[0], candidates, seed, repeats, rule)
+        rows, offsets = pairing.assemble_pairs(pairs, token_ids, random[1], *self.border_ids)
+        parts = pairing.locate_segments(pairs, index, random[0])
+        spans = span_lists(parts, 2 * np.arange(len(pairs) + 1))
+        places = pairs[:, pairing.DOCUMENT]
+        identity = index.ids[places], repeats[places], pairs[:, pairing.INDEX].astype(np.uint32)
+        further = [pairs[:, pairing.FIRST_LENGTH], pairs[:, pairing.LABEL]]
+        if _counted_columns(options.segments, options.pairs):
+            further.append(pairs[:, pairing.SECOND_LENGTH] * pairs[:, pairing.SECOND_SOURCE])
+        return UnmaskedRows(identity, rows, offsets, further, spans)
 
     def count(self, documents: pa.RecordBatch, examples: pa.RecordBatch) -> dict[str, int]:
         """Count the tokens cut off pairs that were too long, and sentences longer than a pair.
@@ -202,25 +212,9 @@ class SentenceObjective(Objective):
             ),
         }
 
-    def _make_pairs(
-        self,
-        batch: tuple[Documents, np.ndarray],
-        pairs: np.ndarray,
-        random: tuple[Documents, np.ndarray],
+    def _make_pieces(
+        self, documents: Documents, token_ids: np.ndarray, repeats: np.ndarray
     ) -> UnmaskedRows:
-        """Make rows of pairs of the documents and tokens of a batch, and of random ones."""
-        (documents, token_ids), (pool, pool_token_ids) = batch, random
-        rows, offsets = pairing.assemble_pairs(pairs, token_ids, pool_token_ids, *self.border_ids)
-        parts = pairing.locate_segments(pairs, documents, pool)
-        spans = span_lists(parts, 2 * np.arange(len(pairs) + 1))
-        owners = documents.ids[pairs[:, pairing.DOCUMENT]]
-        indices = pairs[:, pairing.INDEX].astype(np.uint32)
-        further = [pairs[:, pairing.FIRST_LENGTH], pairs[:, pairing.LABEL]]
-        if _counted_columns(self.options.segments, self.options.pairs):
-            further.append(pairs[:, pairing.SECOND_LENGTH] * pairs[:, pairing.SECOND_SOURCE])
-        return UnmaskedRows(owners, indices, rows, offsets, further, spans)
-
-    def _make_pieces(self, documents: Documents, token_ids: np.ndarray) -> UnmaskedRows:
         room = self.options.max_seq_length - combined_rows.NUM_SPECIAL
         pieces, lengths, ends = combined_rows.cut_documents(documents, room)
         rows, offsets = combined_rows.assemble_rows(
@@ -231,15 +225,15 @@ class SentenceObjective(Objective):
         )
         places, _, starts, piece_lengths = pieces.T
         spans = single_spans(locate_stretches(documents, places, starts, piece_lengths))
-        owners = documents.ids[places]
         indices = pieces[:, combined_rows.INDEX].astype(np.uint32)
+        identity = documents.ids[places], repeats[places], indices
         further: tuple[np.ndarray | pa.Array, ...] = ()
         if self.options.segments == "packed":
             further = (mark_pieces(offsets),)
         elif self.options.segments == "full-sentences":
             ones = np.ones(len(pieces), np.uint16)
             further = (ragged.to_arrow(lengths, ends), ones, ones)
-        return UnmaskedRows(owners, indices, rows, offsets, further, spans)
+        return UnmaskedRows(identity, rows, offsets, further, spans)
 
 
 _DYNAMIC = {"mask": "dynamic", "max_predictions_per_seq": None, "duplicates": 1}
@@ -482,18 +476,18 @@ class Bert(SentenceObjective):
         if self.options.segments in _COMBINED:
             input_ids = rows.token_ids
             masked = [
-                combined_rows.empty_lists(column.dtype, len(rows.indices))
+                combined_rows.empty_lists(column.dtype, len(rows.identity[0]))
                 for column in self.masked_lm.columns
             ]
         else:
             input_ids, continues = self.split_marks(rows.token_ids)
-            keys = row_keys(np.uint64(repeat.seed), rows.documents, repeat.number, rows.indices)
+            keys = row_keys(repeat.seed, *rows.identity)
             masked = self.masked_lm.build(input_ids, continues, rows.offsets, keys)
             if self.word_starts:
                 starts = [ragged.to_arrow((~continues).astype(np.int8), rows.offsets)]
         tokens = ragged.to_arrow(input_ids, rows.offsets)
         values = (tokens, *rows.further, *starts, *masked, rows.spans)
-        return self.make_rows(rows.documents, repeat.number, rows.indices, values)
+        return self.make_rows(*rows.identity, values)
 
     def pack(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Combine documents' rows into full ones and mask these, if they are to be combined."""

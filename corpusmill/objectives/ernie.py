@@ -294,9 +294,9 @@ class Ernie(SentenceObjective):
         labels_of_words = ragged.to_arrow(seg_labels, rows.offsets)
         masks: list[pa.ListArray] = []
         if self.options.mask == "static":
-            keys = row_keys(np.uint64(repeat.seed), rows.documents, repeat.number, rows.indices)
+            keys = row_keys(repeat.seed, *rows.identity)
             positions, labels, ends = self.masker.mask(input_ids, seg_labels, rows.offsets, keys)
             masks = [ragged.to_arrow(positions, ends), ragged.to_arrow(labels, ends)]
         tokens = ragged.to_arrow(input_ids, rows.offsets)
         values = (tokens, *rows.further, labels_of_words, *masks, rows.spans)
-        return self.make_rows(rows.documents, repeat.number, rows.indices, values)
+        return self.make_rows(*rows.identity, values)

@@ -6,7 +6,7 @@ The pipeline's stages know this interface only, so that a new objective is one n
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,13 +32,14 @@ class Repeat(NamedTuple):
     """One of the passes over documents, and what its random draws depend on.
 
     Attributes:
-        number: the number of the pass, from 0.
+        number: the number of the pass, from 0; uint16[documents] for an objective that
+            `takes_passes`.
         pool: the random documents; None if the objective's `pool_tokens` is 0.
         splits: uint8[documents], 0 for train and 1 for validation.
         seed: the data set's seed.
     """
 
-    number: int
+    number: Any
     pool: Pool | None
     splits: np.ndarray
     seed: int
@@ -49,7 +50,13 @@ class Objective(ABC):
 
     An objective is frozen and small, because it travels to the workers inside the DoFns. Override
     only what differs from the defaults.
+
+    Attributes:
+        takes_passes: whether `build` makes the rows of several passes at once, in which documents
+            recur, each with the number of its own pass.
     """
+
+    takes_passes: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -137,7 +144,7 @@ class Objective(ABC):
     def make_rows(
         self,
         documents: np.ndarray,
-        repeat: int,
+        repeat: int | np.ndarray,
         indices: np.ndarray,
         values: Iterable[np.ndarray | pa.Array],
     ) -> pa.RecordBatch:
@@ -145,7 +152,7 @@ class Objective(ABC):
 
         Args:
             documents: uint64[rows], the id of each row's document.
-            repeat: the number of the pass.
+            repeat: the number of the pass, or uint16[rows].
             indices: uint32[rows], each row's place in its document's pass.
             values: the values of `built_columns`.
         """

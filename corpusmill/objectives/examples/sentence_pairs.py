@@ -200,10 +200,10 @@ def draw_pairs(
     pool: Documents,
     candidates: np.ndarray,
     seed: int,
-    repeat: int,
+    repeats: np.ndarray,
     rule: PairRule,
 ) -> np.ndarray:
-    """Draw the segment pairs of one pass over a batch of documents.
+    """Draw the segment pairs of a batch of documents.
 
     If the pool holds no document but the pair's own, the pair keeps its own second segment; if it
     has none either, the second segment is empty and the pair does not count as random.
@@ -214,7 +214,7 @@ def draw_pairs(
         candidates: int64[documents, 2], the stretch of the pool that each document may draw from;
             empty ones where all segments are of the document itself.
         seed: the data set's seed.
-        repeat: the number of the pass over the documents.
+        repeats: uint16[documents], the number of the pass over each.
         rule: which pairs are made, and how long they are.
 
     Returns:
@@ -234,7 +234,7 @@ def draw_pairs(
     includes_next = not (rule.is_google or rule.is_ordered)
     cuts_sentences = rule.is_ordered and not rule.is_google
     for place in range(len(ids)):
-        key = derive_key(seed, ids[place], repeat, PAIRS)
+        key = derive_key(seed, ids[place], repeats[place], PAIRS)
         target_length = draw_target_length(key, rule)
         counter = 2
         pool_begin, pool_end = candidates[place, 0], candidates[place, 1]

@@ -17,7 +17,15 @@ from typing import NamedTuple
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.randomness import MASKING, count_bits, derive_key, draw, to_below, to_uniform
+from corpusmill.arrays.randomness import (
+    MASKING,
+    count_bits,
+    derive_all,
+    draw,
+    draw_all,
+    to_below,
+    to_uniform,
+)
 
 # Instead of a number of special tokens: those of each row are counted.
 COUNTED = -1
@@ -65,14 +73,16 @@ def count_predictions(length: int, maskable: int, rule: MaskingRule) -> int:
     return min(maskable, rule.max_predictions, max(1, wanted))
 
 
-@njit
-def row_keys(seed: int, documents: np.ndarray, repeat: int, indices: np.ndarray) -> np.ndarray:
+def row_keys(
+    seed: int | np.uint64, documents: np.ndarray, repeat: int | np.ndarray, indices: np.ndarray
+) -> np.ndarray:
     """Derive the keys by which rows are masked from what identifies the rows.
 
     Args:
         seed: the data set's seed.
         documents: uint64[rows], the id of each row's document; a reader may pass its shard.
-        repeat: the number of the pass over the documents; a reader may pass the epoch.
+        repeat: the number of the pass over the documents, or uint16[rows]; a reader may pass the
+            epoch.
         indices: integers[rows], each row's place in its document's pass, or in the shard.
 
     Returns:
@@ -85,10 +95,8 @@ def row_keys(seed: int, documents: np.ndarray, repeat: int, indices: np.ndarray)
         keys of a shard's first three rows in the second epoch:
         row_keys(seed, np.full(3, shard, np.uint64), 1, np.arange(3)).
     """
-    keys = np.empty(len(documents), np.uint64)
-    for i in range(len(documents)):
-        keys[i] = draw(derive_key(seed, documents[i], repeat, MASKING), indices[i])
-    return keys
+    repeats = np.full(len(documents), repeat, np.uint64)
+    return draw_all(derive_all(seed, documents, repeats, MASKING), indices)
 
 
 class Scratch(NamedTuple):

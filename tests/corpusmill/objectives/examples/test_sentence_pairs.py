@@ -69,8 +69,9 @@ def pairs_of(
     """Draw pairs, by default with the corpus as its own pool, where the rule uses one."""
     pool = pool_of(corpus) if pool is None else pool
     candidates = pool.candidates(np.zeros(len(corpus), np.uint8)) * (rule != "sentence order")
+    repeats = np.full(len(corpus), repeat, np.uint16)
     pairs: np.ndarray = draw_pairs(
-        index_of(corpus), pool.index, candidates, np.uint64(seed), repeat,
+        index_of(corpus), pool.index, candidates, np.uint64(seed), repeats,
         PairRule(most, short, **RULES[rule]),
     )  # fmt: skip
     return pairs
