@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-import apache_beam as beam
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
@@ -25,6 +24,7 @@ from pipeline.graph import build_dataset
 from pipeline.job_options import CorpusOptions, RunOptions
 from pipeline.recipe.inputs import list_inputs
 from pipeline.recipe.recipe import Recipe
+from pipeline.runners.beam_pipelines import new_pipeline
 from pipeline.runners.local.engine import LocalEngine
 from transforms.recovery import Workplace
 
@@ -73,7 +73,7 @@ def translate_graph() -> beam_runner_api_pb2.Pipeline:
             corpus, BertOptions(), small_tokenizer(), documents, OutputOptions(), files,
             FilterOptions(),
         )  # fmt: skip
-        pipeline = beam.Pipeline()
+        pipeline = new_pipeline()
         build_dataset(pipeline, assemble_job(recipe, LocalEngine(RunOptions()), Workplace(folder)))
         return pipeline.to_runner_api()
 

@@ -4,6 +4,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import apache_beam as beam
 from apache_beam import pipeline as beam_pipeline
@@ -13,16 +14,18 @@ from apache_beam.portability.api import metrics_pb2
 from transforms.tally import NAMESPACE
 
 
-@contextmanager
-def without_folder(pipeline: beam.Pipeline) -> Iterator[None]:
-    """Remove the temporary folder of a pipeline after a block.
+def new_pipeline(**arguments: Any) -> beam.Pipeline:
+    """Make a pipeline without a temporary folder, which only transforms of Java's need.
 
-    Beam makes one for each pipeline, and removes it only when the pipeline is run.
+    Beam makes one for each pipeline, and removes it after it has run: not if its process was
+    killed, or the pipeline was only translated.
+
+    Args:
+        arguments: those of `beam.Pipeline`.
     """
-    try:
-        yield
-    finally:
-        shutil.rmtree(pipeline.local_tempdir, ignore_errors=True)
+    pipeline = beam.Pipeline(**arguments)
+    shutil.rmtree(pipeline.local_tempdir, ignore_errors=True)
+    return pipeline
 
 
 @contextmanager

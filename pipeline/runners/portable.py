@@ -11,7 +11,6 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any, Self
 
-import apache_beam as beam
 from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.portability.api import beam_job_api_pb2
 from apache_beam.runners.portability.portable_runner import PortableRunner
@@ -20,7 +19,7 @@ from apache_beam.runners.worker import sdk_worker, worker_pool_main
 
 from corpusmill.errors import UserError, option
 from pipeline.console.progress import Counters, repeat
-from pipeline.runners.beam_pipelines import read_counters, without_folder
+from pipeline.runners.beam_pipelines import new_pipeline, read_counters
 from pipeline.runners.beam_servers import follow_jobs_to_their_end
 from pipeline.runners.engine import Engine, Reach, Run, Submitted
 from pipeline.runners.failures import JobCancelledError
@@ -274,7 +273,7 @@ class PortableEngine(Engine):
         """
         arguments = [*self.arguments, *run.late_arguments]
         try:
-            pipeline = beam.Pipeline(runner=runner or self.name, argv=arguments)
+            pipeline = new_pipeline(runner=runner or self.name, argv=arguments)
         except (ValueError, ImportError) as error:
             raise UserError(
                 option("runner", self.name),
@@ -283,9 +282,8 @@ class PortableEngine(Engine):
             ) from None
         if isinstance(pipeline.runner, PortableRunner):
             follow_jobs_to_their_end(pipeline.runner)
-        with without_folder(pipeline):
-            run.build(pipeline)
-            return pipeline.run()
+        run.build(pipeline)
+        return pipeline.run()
 
     @property
     def _environment(self) -> str:

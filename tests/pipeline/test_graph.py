@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import apache_beam as beam
 import pytest
 from apache_beam import coders
 from apache_beam.internal import pickler
@@ -23,6 +22,7 @@ from pipeline.graph import build_dataset
 from pipeline.job_options import CorpusOptions, RunOptions
 from pipeline.recipe.inputs import list_inputs
 from pipeline.recipe.recipe import Recipe
+from pipeline.runners.beam_pipelines import new_pipeline
 from pipeline.runners.local.engine import LocalEngine
 from tests.tools.proto_checks import describe_pipeline, find_faults
 from transforms.corpus.known_texts import Held
@@ -48,7 +48,7 @@ def proto(
     if request.param == "without known ones":
         held = write_plan(f"{folder}/held", [[("documents",)]])
         job = replace(job, held=Held(locate(folder), held, are_refused=True))
-    pipeline = beam.Pipeline()
+    pipeline = new_pipeline()
     build_dataset(pipeline, job)
     return describe_pipeline(pipeline)
 

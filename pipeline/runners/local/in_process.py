@@ -25,7 +25,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from corpusmill.console.compilation import say_that_kernels_are_compiled
 from pipeline.console.progress import repeat
-from pipeline.runners.beam_pipelines import without_folder
+from pipeline.runners.beam_pipelines import new_pipeline
 from pipeline.runners.engine import Run
 from transforms.tally import shown_here
 
@@ -267,11 +267,10 @@ def run_pipeline(run: Run, runner: PipelineRunner, options: PipelineOptions) -> 
             say.pop()()
 
     with _quick_graphs():
-        pipeline = beam.Pipeline(runner=runner, options=options)
-        with without_folder(pipeline):
-            run.build(pipeline)
-            with repeat(PROGRESS_SECONDS, look):
-                pipeline.run()
+        pipeline = new_pipeline(runner=runner, options=options)
+        run.build(pipeline)
+        with repeat(PROGRESS_SECONDS, look):
+            pipeline.run()
 
 
 @contextmanager

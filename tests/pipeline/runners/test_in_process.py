@@ -1,19 +1,24 @@
 """A pipeline in this process does what Beam's own runner does with it."""
 
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.pvalue import AsIter, AsList, AsSingleton, TaggedOutput
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.test_pipeline import TestPipeline
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
+from pipeline.runners.beam_pipelines import new_pipeline
 from pipeline.runners.local.in_process import InProcessRunner
 
-RUNNERS = pytest.mark.parametrize("runner", [None, InProcessRunner()], ids=["beam", "here"])
+_RUNNERS = (FnApiRunner(), InProcessRunner())
+RUNNERS = pytest.mark.parametrize("runner", _RUNNERS, ids=["beam", "here"])
 
 
 class _Sort(beam.DoFn):
@@ -120,6 +125,17 @@ def test_elements_go_on_as_they_come_and_wait_at_a_reshuffle() -> None:
     first, second = [f"first {n}" for n in (1, 2, 3)], [f"second {n}" for n in (1, 2, 3)]
     assert _trace(shuffled=False) == [stage[n] for n in range(3) for stage in (first, second)]
     assert _trace(shuffled=True) == [*first, *second]
+
+
+def test_a_pipeline_has_no_folder_that_a_killed_process_would_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for runner in _RUNNERS:
+        pipeline = new_pipeline(runner=runner)
+        _ = pipeline | beam.Create([0])
+        assert list(tmp_path.iterdir()) == []
+        pipeline.run()
 
 
 def test_a_stage_that_fails_raises_its_own_error() -> None:

@@ -10,6 +10,7 @@ from apache_beam import coders
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms.userstate import BagStateSpec
 
+from pipeline.runners.beam_pipelines import new_pipeline
 from tests.tools import proto_checks
 from tests.tools.proto_checks import LARGEST_PAYLOAD, find_faults
 from tests.tools.table_rows import for_rows
@@ -155,7 +156,7 @@ BROKEN = [
 
 def proto_of(build: Callable[[beam.Pipeline], None]) -> beam_runner_api_pb2.Pipeline:
     # Else Beam itself refuses such keys, or pickles them.
-    pipeline = beam.Pipeline(argv=["--allow_non_deterministic_key_coders"])
+    pipeline = new_pipeline(argv=["--allow_non_deterministic_key_coders"])
     build(pipeline)
     return pipeline.to_runner_api()
 

@@ -28,7 +28,7 @@ from pipeline.jobs.word_counting import SampledCorpus
 from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.recipe import Recipe
 from pipeline.recipe.sources import NamedSource
-from pipeline.runners.beam_pipelines import without_folder
+from pipeline.runners.beam_pipelines import new_pipeline
 from pipeline.runners.dataflow import DataflowEngine
 from pipeline.runners.engine import Run
 from pipeline.runners.flink.engine import FlinkEngine
@@ -212,10 +212,9 @@ def translate_all(
     engines: Mapping[str, Translate], build: Build
 ) -> Iterator[beam_runner_api_pb2.Pipeline]:
     """Yield what each engine gets, which none of them would refuse, or fail on late."""
-    pipeline = beam.Pipeline()
-    with without_folder(pipeline):
-        build(pipeline)
-        assert find_faults(describe_pipeline(pipeline)) == []
+    pipeline = new_pipeline()
+    build(pipeline)
+    assert find_faults(describe_pipeline(pipeline)) == []
     for name in ENGINES:
         proto = engines[name](build)
         assert proto.ByteSize() < _REQUEST_BYTES < LARGEST_PIPELINE

@@ -32,6 +32,7 @@ from tests.tools.shard_samples import (
     to_batch,
     write_shard,
 )
+from transforms.testing import local_pipeline
 
 both_layouts = pytest.mark.parametrize("padded", [False, True], ids=["ragged", "padded"])
 both_codecs = pytest.mark.parametrize("compression", ["none", "gzip"])
@@ -108,7 +109,7 @@ def test_beam_reads_every_record(tmp_path: Path) -> None:
     path = tmp_path / "a.tfrecord"
     written = write_shard([bert_batch(50, True)], BERT, options_of("tfrecord", True))
     path.write_bytes(written)
-    with beam.Pipeline() as pipeline:
+    with local_pipeline() as pipeline:
         assert_that(pipeline | beam.io.ReadFromTFRecord(str(path)), equal_to(unframe(written)))
 
 
