@@ -75,11 +75,14 @@ class ShardProvenance:
     Args:
         options: how the shard is built; nothing is written without fields to keep.
         shard: number of the shard.
+
+    Attributes:
+        sinks: (part, path, what it was written to) of each file.
     """
 
     def __init__(self, options: ShardOptions, shard: int) -> None:
         self._options, self._shard = options, shard
-        self._sinks = list[tuple[int, str, HashingWriter]]()
+        self.sinks = list[tuple[int, str, HashingWriter]]()
         self._writers: dict[int, SpansWriter | DocumentsWriter] = {}
 
     @contextmanager
@@ -100,7 +103,7 @@ class ShardProvenance:
         place = self._options.place
         path = place.final_path(self._options.names.name(self._shard, part))
         sink = HashingWriter(files.enter_context(create_once(path, place.scratch)))
-        self._sinks.append((part, path, sink))
+        self.sinks.append((part, path, sink))
         return sink
 
     def add(self, part: int, rows: pa.RecordBatch) -> None:
@@ -113,11 +116,6 @@ class ShardProvenance:
         """
         if part in self._writers:
             self._writers[part].add(rows)
-
-    def written(self) -> Iterator[WrittenFile]:
-        """Yield the files, once they are closed."""
-        for part, path, sink in self._sinks:
-            yield WrittenFile(self._shard, part, path, 0, 0, sink.bytes, sink.sha256)
 
 
 BUILT_DOCUMENTS = knob("built_documents", 2**14)
@@ -180,7 +178,8 @@ class ShardDoFn(beam.DoFn):
                 shard_format = FORMATS[self._options.output.output_format]
                 examples = rows.drain(shard_format.group_rows)
             yield from (("", file) for file in self._write(shard, examples, provenance))
-        yield from (("", file) for file in provenance.written())
+        for part, path, sink in provenance.sinks:
+            yield "", WrittenFile(shard, part, path, 0, 0, sink.bytes, sink.sha256)
         yield from self._tally.outputs()
 
     def _build(

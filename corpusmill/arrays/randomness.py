@@ -148,17 +148,27 @@ def derive_all(
     return key
 
 
-def draw_all(keys: np.ndarray, counters: np.ndarray) -> np.ndarray:
-    """Return 64 random bits of each of some streams, as `draw`, but without numba.
+def draw_rows(
+    seed: int | np.uint64,
+    documents: np.ndarray,
+    repeats: int | np.ndarray,
+    indices: np.ndarray,
+    purpose: int,
+) -> np.ndarray:
+    """Draw a number for each row from what identifies it, as `draw`, but without numba.
 
     Args:
-        keys: uint64[n].
-        counters: integers[n].
+        seed: as in `derive_key`.
+        documents: uint64[rows], the id of each row's document.
+        repeats: the number of the pass, or integers[rows].
+        indices: integers[rows], each row's place in its document's pass.
+        purpose: as in `derive_key`.
 
     Returns:
-        uint64[n].
+        uint64[rows], 64 random bits each.
     """
-    return _mix_all(keys + (counters.astype(np.uint64) + _ONE) * _GOLDEN)
+    keys = derive_all(seed, documents, np.full(len(documents), repeats, np.uint64), purpose)
+    return _mix_all(keys + (indices.astype(np.uint64) + _ONE) * _GOLDEN)
 
 
 def _mix_all(values: np.ndarray) -> np.ndarray:

@@ -15,15 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import Meta
 
-from corpusmill.arrays.randomness import (
-    PLACE,
-    SHARD,
-    SPLIT,
-    derive_all,
-    derive_keys,
-    draw_all,
-    purpose_of,
-)
+from corpusmill.arrays.randomness import PLACE, SHARD, SPLIT, derive_keys, draw_rows, purpose_of
 
 TRAIN, VALIDATION = 0, 1
 SPLIT_NAMES = ("train", "validation")
@@ -287,7 +279,7 @@ def draw_keys(
     Returns:
         uint64[examples].
     """
-    return draw_all(derive_all(seed, documents, repeats.astype(np.uint64), PLACE), indices)
+    return draw_rows(seed, documents, repeats, indices, PLACE)
 
 
 def sort_order(

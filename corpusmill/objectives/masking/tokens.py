@@ -17,15 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.randomness import (
-    MASKING,
-    count_bits,
-    derive_all,
-    draw,
-    draw_all,
-    to_below,
-    to_uniform,
-)
+from corpusmill.arrays.randomness import MASKING, count_bits, draw, draw_rows, to_below, to_uniform
 
 # Instead of a number of special tokens: those of each row are counted.
 COUNTED = -1
@@ -95,8 +87,7 @@ def row_keys(
         keys of a shard's first three rows in the second epoch:
         row_keys(seed, np.full(3, shard, np.uint64), 1, np.arange(3)).
     """
-    repeats = np.full(len(documents), repeat, np.uint64)
-    return draw_all(derive_all(seed, documents, repeats, MASKING), indices)
+    return draw_rows(seed, documents, repeat, indices, MASKING)
 
 
 class Scratch(NamedTuple):

@@ -16,7 +16,7 @@ from corpusmill.arrays.randomness import (
     derive_key,
     derive_keys,
     draw,
-    draw_all,
+    draw_rows,
     mix,
     to_below,
     to_uniform,
@@ -98,7 +98,7 @@ def test_keys_without_kernels_are_those_of_kernels(number: int) -> None:
     keys = derive_all(MAX_SEED, documents, repeats, PLACE)
     rows = zip(documents, repeats, strict=True)
     assert keys.tolist() == [derive_key(np.uint64(MAX_SEED), *row, PLACE) for row in rows]
-    drawn = draw_all(keys, np.arange(number, dtype=np.uint32))
+    drawn = draw_rows(MAX_SEED, documents, repeats, np.arange(number, dtype=np.uint32), PLACE)
     assert drawn.tolist() == [draw(key, counter) for counter, key in enumerate(keys)]
     same = derive_all(3, documents, np.array([9], np.uint64), POOL)
     assert derive_keys(3, documents, 9, POOL).tolist() == same.tolist()
