@@ -13,6 +13,7 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.errors import PanicError, UserError, catch_panics, option
 from corpusmill.tokenization.compiled import byte_level_bpe, unigram, wordpiece
 from corpusmill.tokenization.compiled.exactness import choose_line_rule, choose_unit_rule
+from corpusmill.tokenization.compiled.seams import Seams
 from corpusmill.tokenization.compiled.units import (
     MOST_CHARACTERS,
     EncodeSpans,
@@ -118,27 +119,27 @@ class SentenceTokenizer:
         if words and rule == "ideographs":
             # Unicode's rule always has a boundary there; other rules may join ideographs.
             rule = "ideographs" if words.cut is cut_unicode else "words"
-        encode_spans, line_rule = (
-            self._choose_encoder(described, words),
-            choose_line_rule(described),
-        )
-        at_signs = words is None and line_rule in {"around-breaks", "after-breaks"}
-        return WordMemo(encode_spans, rule, line_rule, at_signs=at_signs)
+        encode_spans, seams = self._choose_encoder(described, words)
+        line_rule = choose_line_rule(described)
+        may_cut = line_rule in {"around-breaks", "after-breaks"}
+        return WordMemo(encode_spans, rule, line_rule, seams=seams if may_cut else None)
 
-    def _choose_encoder(self, described: dict[str, Any], words: WordRule | None) -> EncodeSpans:
+    def _choose_encoder(
+        self, described: dict[str, Any], words: WordRule | None
+    ) -> tuple[EncodeSpans, Seams | None]:
         """The tokenizer of new words, compiled if possible, and marked by a rule of words."""
         plainly, unmarked = self._encode_by_library(words), self._encode_by_library(None)
-        space_id = -1
+        space_id, seams = -1, None
         if wordpiece.is_known(described):
             compiled = wordpiece.compile_wordpiece(described, self.library, unmarked)
         elif byte_level_bpe.is_known(described):
-            compiled = byte_level_bpe.compile_byte_level_bpe(described, unmarked)
+            compiled, seams = byte_level_bpe.compile_byte_level_bpe(described, unmarked)
             space_id = described["model"]["vocab"][_BYTE_LEVEL_SPACE]
         else:
-            return plainly
+            return plainly, None
         if words is None:
-            return compiled
-        return mark_words(words, compiled, plainly, space_id)
+            return compiled, seams
+        return mark_words(words, compiled, plainly, space_id), None
 
     @property
     def memoizes(self) -> bool:

@@ -56,6 +56,7 @@ from corpusmill.tokenization.compiled.byte_level_pieces import (
     list_changing,
 )
 from corpusmill.tokenization.compiled.exactness import find_pattern
+from corpusmill.tokenization.compiled.seams import Seams, find_seams
 from corpusmill.tokenization.compiled.units import (
     EncodeSpans,
     completed,
@@ -220,10 +221,8 @@ def merge_tokens(
         last: int32[pieces, 3], the two ids that are joined last, and the rank of that pair; of no
             meaning for a single byte and for pieces of several ids.
     """
-    merged, last = (
-        np.full(len(ends) - 1, NO_TOKEN, np.int32),
-        np.zeros((len(ends) - 1, 3), np.int32),
-    )
+    merged = np.full(len(ends) - 1, NO_TOKEN, np.int32)
+    last = np.zeros((len(ends) - 1, 3), np.int32)
     piece = np.zeros(WORKSPACE, np.int32)
     for token in range(len(merged)):
         if merge_bytes(merges, text, ends[token], ends[token + 1], piece) == 1:
@@ -308,7 +307,6 @@ def begin_with_characters(merges: Merges, model: Part, tokens: dict[str, bytes])
     """
     vocabulary, pairs = model["vocab"], merges.joined
     size = max(vocabulary.values()) + 1
-    # No piece has a token with more bytes than those of `tokens`.
     numbers = [*map(vocabulary.get, tokens)]
     begins_within, may_be_before = np.zeros((2, size), np.bool_)
     begins_within[numbers] = [0x80 <= token[0] < 0xC0 for token in tokens.values()]
@@ -388,13 +386,13 @@ def _tabulate(numbers: dict[int, int]) -> npt.NDArray[np.int32]:
     return table
 
 
-def byte_tokens(model: Part, longest: int) -> dict[str, bytes]:
-    """Return the bytes of each token of a vocabulary that has at most `longest` of them."""
+def byte_tokens(model: Part) -> dict[str, bytes]:
+    """Return the bytes of each token of a vocabulary that may be one of bytes."""
     alphabet = byte_alphabet()
     return {
         token: bytes(alphabet[character] for character in token)
         for token in model["vocab"]
-        if 0 < len(token) <= longest and alphabet.keys() >= set(token)
+        if token and alphabet.keys() >= set(token)
     }
 
 
@@ -405,8 +403,10 @@ RULES = {
 }  # fmt: skip
 
 
-def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) -> EncodeSpans:
-    """Compile a tokenizer.
+def compile_byte_level_bpe(
+    tokenizer_json: Part, encode_plainly: EncodeSpans
+) -> tuple[EncodeSpans, Seams]:
+    """Compile a tokenizer, and find where words may be cut.
 
     Args:
         tokenizer_json: the parsed tokenizer.json of a tokenizer that `is_known`.
@@ -421,11 +421,14 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
     rules = pieces.PieceRules(classes, *RULES[pattern])
     model = tokenizer_json["model"]
     merges = read_merges(model)
-    names = byte_tokens(model, LONGEST_PIECE)
+    names, added = byte_tokens(model), added_tokens(tokenizer_json)
     tokens = find_whole_tokens(merges, model, names)
+    unmerged = list_unmerged(merges, model, names) if model.get("ignore_merges") else []
+    contents = [token["content"] for token in added]
+    seams = find_seams(rules, orders, names.values(), unmerged, contents)
     merges = begin_with_characters(merges, model, names)
     after = np.zeros(LONGEST_TOKEN if model.get("ignore_merges") else 0, np.uint8)
-    starts = token_starts(added_tokens(tokenizer_json))
+    starts = token_starts(added)
     known = partial(encode_spans, rules, merges, tokens, starts, orders)
 
     def encode_known(
@@ -439,7 +442,7 @@ def compile_byte_level_bpe(tokenizer_json: Part, encode_plainly: EncodeSpans) ->
             ids, ends, left = known(text, spans)
         return ids, ends, left
 
-    return completed(encode_known, encode_plainly)
+    return completed(encode_known, encode_plainly), seams
 
 
 def is_known(tokenizer_json: Part) -> bool:
@@ -500,8 +503,18 @@ def _merges_make_long_tokens(tokenizer_json: Part) -> bool:
     added = {token["content"] for token in added_tokens(tokenizer_json)}
     tokens = {
         name: token
-        for name, token in byte_tokens(model, LONGEST_PIECE).items()
+        for name, token in byte_tokens(model).items()
         if len(token) > LONGEST_TOKEN and name not in added
     }
-    merged, _ = merge_tokens(read_merges(model), *join_texts(tokens.values()))
-    return bool(np.array_equal(merged, [model["vocab"][name] for name in tokens]))
+    return not list_unmerged(read_merges(model), model, tokens)
+
+
+def list_unmerged(merges: Merges, model: Part, tokens: dict[str, bytes]) -> list[str]:
+    """List the texts of tokens, no longer than pieces, whose bytes are not merged to them."""
+    short = {name: token for name, token in tokens.items() if len(token) <= LONGEST_PIECE}
+    merged, _ = merge_tokens(merges, *join_texts(short.values()))
+    return [
+        short[name].decode(errors="ignore")
+        for name, token in zip(short, merged, strict=True)
+        if token != model["vocab"][name]
+    ]

@@ -18,10 +18,10 @@ from tokenizers import Tokenizer
 from corpusmill.arrays.intrinsics import borrow, space_at, space_before, trailing_zeros
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled.byte_level_pieces import DEEPSEEK, GPT2, O200K, PATTERNS
+from corpusmill.tokenization.compiled.seams import SIGNS
 from corpusmill.tokenization.compiled.units import (
     CUT,
     ONE,
-    SIGNS,
     WORD_BYTES,
     UnitRule,
     find_newlines,
@@ -155,7 +155,7 @@ def choose_line_rule(tokenizer_json: Part) -> LineRule:
     """Choose the line breaks at which a text may be cut, for a tokenizer without objections.
 
     Where texts are cut around or after line breaks, they may be cut at signs, too
-    (`units.mark_signs`), at which nothing is white space, unless an added token crosses one.
+    (`seams.mark_signs`), at which nothing is white space, unless an added token crosses one.
 
     If words do not own spaces, a line break is as good as a space: each pre-tokenizer drops it, and
     to each normalizer it is a space or a starter that composes with nothing. If they do, it depends

@@ -162,6 +162,8 @@ def completed(encode_known: EncodeKnownSpans, encode_plainly: EncodeSpans) -> En
     """
 
     def encode_spans(text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if not len(spans):  # as in most batches of text that is known
+            return np.empty(0, np.int32), np.zeros(1, np.int64)
         ids, ends, left = encode_known(text, spans)
         if not left.any():
             return ids, ends
@@ -241,73 +243,6 @@ def find_spaces(text: np.ndarray) -> np.ndarray:
         for place in range(len(here)):
             cuts[place] = is_cut(before[place], second[place], third[place], here[place])
     return found
-
-
-# Chinese commas, full stops, colons, quotes, brackets and the like: U+2018 to U+2027, U+3001 to
-# U+3003, U+3008 to U+3011 and some wide forms. No normalizer makes an apostrophe of them.
-_WIDE_SIGNS = (*range(0x2018, 0x2028), *range(0x3001, 0x3004), *range(0x3008, 0x3012))
-_WIDE_FORMS = "\uff01\uff08\uff09\uff0c\uff0e\uff1a\uff1b\uff1f"
-SIGNS = '!"),-.:;?' + _WIDE_FORMS + "".join(map(chr, _WIDE_SIGNS))
-_GENERAL, _IDEOGRAPHIC, _WIDE_FORM = 0xE2, 0xE3, 0xEF  # the first bytes of all kinds
-_SIGN_BLOCK = 64  # bytes that are looked at together, whether all are ASCII
-_HIGHEST_BITS = np.uint64(0x8080808080808080)
-
-
-@njit
-def mark_ascii_signs(before: np.ndarray, here: np.ndarray, cuts: np.ndarray) -> None:
-    """Mark each ASCII sign of SIGNS that follows a letter or digit of ASCII.
-
-    Written without branches, so that many bytes are looked at together.
-
-    Args:
-        before: uint8[n], the byte before each.
-        here: uint8[n].
-        cuts: uint8[n], written.
-    """
-    for place in range(len(here)):
-        last, byte = before[place], here[place]
-        follows = (last >= 0x30) & (last <= 0x39)
-        follows |= (last | 0x20 >= 0x61) & (last | 0x20 <= 0x7A)
-        is_sign = (byte == 0x21) | (byte == 0x22) | (byte == 0x29) | (byte == 0x3F)
-        is_sign |= ((byte >= 0x2C) & (byte <= 0x2E)) | (byte == 0x3A) | (byte == 0x3B)
-        cuts[place] |= follows & is_sign
-
-
-@njit
-def mark_signs(text: np.ndarray, cuts: np.ndarray) -> None:
-    """Mark each of SIGNS after a letter or digit of ASCII, or wide ones after ideographs or kana.
-
-    There the pieces of all known patterns of byte-level tokenizers end. Words are then known
-    whatever sign follows them: in English half as many units are new.
-
-    Args:
-        text: uint8[bytes + PADDING], valid UTF-8.
-        cuts: uint8[bytes + PADDING], 1 is written where signs begin.
-    """
-    mark_ascii_signs(text[:-1], text[1:], cuts[1:])
-    text, cuts = borrow(text), borrow(cuts)
-    for block in range(3, len(text) - PADDING, _SIGN_BLOCK):
-        stop, others = min(block + _SIGN_BLOCK, len(text) - PADDING), np.uint64(0)
-        for place in range(block, stop, WORD_BYTES):
-            others |= load_word(text, place)
-        for place in range(block, stop if others & _HIGHEST_BITS else block):
-            lead, second, third = text[place], text[place + 1], text[place + 2]
-            is_sign = lead == _GENERAL and second == 0x80 and 0x98 <= third <= 0xA7
-            if lead == _IDEOGRAPHIC and second == 0x80:
-                is_sign = 0x81 <= third <= 0x83 or 0x88 <= third <= 0x91
-            if lead == _WIDE_FORM and second == 0xBC:
-                is_sign = third in (0x81, 0x88, 0x89, 0x8C, 0x8E, 0x9A, 0x9B, 0x9F)
-            if is_sign:
-                # After one of U+4E00 to U+9FBF, by its first two bytes, or kana: all are letters.
-                lead, second, third = text[place - 3], text[place - 2], text[place - 1]
-                follows = 0xE5 <= lead <= 0xE8 or (lead == 0xE4 and second >= 0xB8)
-                follows |= lead == 0xE9 and second < 0xBF
-                if lead == _IDEOGRAPHIC:
-                    follows = (second == 0x81 and third > 0x80) or (second == 0x82 and third < 0x97)
-                    follows |= (second == 0x82 and third > 0xA0) or (
-                        second == 0x83 and third < 0xBB
-                    )
-                cuts[place] |= follows
 
 
 # How a character stands beside a space at which a text may be cut: whether it may end a word, or

@@ -21,6 +21,7 @@ from corpusmill.arrays.intrinsics import borrow, load_word
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.knobs import knob
 from corpusmill.tokenization.compiled.exactness import LineRule, mark_lines
+from corpusmill.tokenization.compiled.seams import Seams, mark_seams, mark_signs
 from corpusmill.tokenization.compiled.units import (
     HALF,
     MULTIPLIER,
@@ -34,7 +35,6 @@ from corpusmill.tokenization.compiled.units import (
     UnitRule,
     find_cuts,
     list_cuts,
-    mark_signs,
     note_singles,
     read_part,
     shift_of,
@@ -518,7 +518,7 @@ class WordMemo:
         rule: what a unit is.
         line_rule: at which line breaks a text is cut first.
         joints: the table of the rule "joined".
-        at_signs: whether texts are cut at signs, too.
+        seams: where words may be cut, too; None if they are not.
     """
 
     def __init__(
@@ -527,10 +527,10 @@ class WordMemo:
         rule: UnitRule = "words",
         line_rule: LineRule = "whole",
         joints: np.ndarray | None = None,
-        at_signs: bool = False,
+        seams: Seams | None = None,
     ) -> None:
         self._encode_spans, self._rule, self._line_rule = encode_spans, rule, line_rule
-        self._at_signs, self._turn = at_signs, threading.Lock()
+        self._seams, self._turn = seams, threading.Lock()
         self._table = NO_TABLE if joints is None else joints
         self.has_ideographs = rule == "ideographs"
         if self.has_ideographs:
@@ -556,8 +556,9 @@ class WordMemo:
         offsets = offsets - offsets[0]
         cuts = find_cuts(self._rule, text, offsets, self._table)
         mark_lines(self._line_rule, text, offsets, cuts)
-        if self._at_signs:
-            mark_signs(text, cuts)
+        if self._seams is not None:
+            mark_signs(text, offsets, cuts, self._seams.splits_spaces)
+            mark_seams(self._seams, text, cuts)
         singles = self._table if self.has_ideographs else NO_TABLE
         like = np.empty(0, dtype)
         found = look_up(self._memo, LONGEST_UNIT, text, cuts, offsets, singles, like)

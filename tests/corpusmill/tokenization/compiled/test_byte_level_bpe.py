@@ -62,7 +62,9 @@ texts = st.lists(
 ).map("".join)
 
 
-ENCODERS = Lazily(COMPILED, lambda name: compile_byte_level_bpe(PARSED[name], plainly(PLAIN[name])))
+ENCODERS = Lazily(
+    COMPILED, lambda name: compile_byte_level_bpe(PARSED[name], plainly(PLAIN[name]))[0]
+)
 
 
 @settings(max_examples=15, deadline=None)
@@ -139,7 +141,7 @@ def test_ordinary_text_of_any_script_never_goes_to_the_library(name: str) -> Non
         "1 < 2 <b>|m",
         "<",
     ]
-    encode_spans = compile_byte_level_bpe(PARSED[name], refuse)
+    encode_spans, _ = compile_byte_level_bpe(PARSED[name], refuse)
     assert rows(*encode_spans(*as_spans(sentences))) == plain_rows(PLAIN[name], sentences)
 
 
@@ -155,7 +157,7 @@ def test_ordinary_text_of_any_script_never_goes_to_the_library(name: str) -> Non
 )  # fmt: skip
 def test_uncertain_text_goes_to_the_library(name: str, text: str) -> None:
     recorder, sentences = Recorder(PLAIN[name]), ["sure", text, "sure"]
-    encode_spans = compile_byte_level_bpe(PARSED[name], recorder)
+    encode_spans, _ = compile_byte_level_bpe(PARSED[name], recorder)
     assert rows(*encode_spans(*as_spans(sentences))) == plain_rows(PLAIN[name], sentences)
     assert recorder.texts == [text]
 
@@ -163,7 +165,7 @@ def test_uncertain_text_goes_to_the_library(name: str, text: str) -> None:
 @pytest.mark.parametrize("length", [LONGEST_PIECE - 1, LONGEST_PIECE])
 def test_a_piece_of_up_to_512_bytes_never_goes_to_the_library(length: int) -> None:
     sentences = ["y" * length]
-    encode_spans = compile_byte_level_bpe(PARSED["GPT-2"], refuse)
+    encode_spans, _ = compile_byte_level_bpe(PARSED["GPT-2"], refuse)
     assert rows(*encode_spans(*as_spans(sentences))) == plain_rows(PLAIN["GPT-2"], sentences)
 
 
@@ -177,7 +179,7 @@ def test_a_long_line_with_rare_characters_never_goes_to_the_library(name: str) -
     line = "，".join(["東京" * 9, *RARE, "株\u0378式", "\u0378\u1c89\u0378x"] * 50)
     sentences = [line, "a" + line, "1".join(RARE), "a".join(RARE), "".join(RARE)]
     pieces.character_classes.cache_clear()  # what other tests have learnt
-    encode_spans = compile_byte_level_bpe(PARSED[name], refuse)
+    encode_spans, _ = compile_byte_level_bpe(PARSED[name], refuse)
     assert rows(*encode_spans(*as_spans(sentences))) == plain_rows(PLAIN[name], sentences)
 
 
@@ -249,7 +251,7 @@ def test_tokens_without_merges_are_looked_up_as_a_whole(token: str) -> None:
     parsed = changed("CL100K", vocab={**PARSED["CL100K"]["model"]["vocab"], token: 5000})
     assert is_known(parsed)
     plain = Tokenizer.from_str(json.dumps(parsed))
-    encode_spans = compile_byte_level_bpe(parsed, refuse)
+    encode_spans, _ = compile_byte_level_bpe(parsed, refuse)
     sentences = [token, f"a {token}", f"{token}x {token}", token[:-1], f"!{token}!{token}"]
     for batch in (sentences, sentences[:1]):
         encoded = rows(*encode_spans(*as_spans(batch)))

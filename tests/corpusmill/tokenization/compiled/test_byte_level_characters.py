@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from corpusmill.tokenization.compiled.byte_level_bpe import (
-    LONGEST_PIECE,
     begin_with_characters,
     byte_tokens,
     compile_byte_level_bpe,
@@ -48,9 +47,7 @@ def make_tokenizer(merges: list[tuple[bytes, bytes]]) -> Tokenizer:
 def begun(merges: list[tuple[bytes, bytes]]) -> str:
     """The characters with which merging begins."""
     model = json.loads(make_tokenizer(merges).to_str())["model"]
-    characters = begin_with_characters(
-        read_merges(model), model, byte_tokens(model, LONGEST_PIECE)
-    ).characters
+    characters = begin_with_characters(read_merges(model), model, byte_tokens(model)).characters
     ids = characters[characters >= 0].tolist()
     tokens = {number: token for token, number in model["vocab"].items()}
     written = "".join(map(chr, np.flatnonzero(characters >= 0)))
@@ -94,9 +91,7 @@ def test_merging_begins_with_characters_that_nothing_breaks_up(
 def begun_blocks(merges: list[tuple[bytes, bytes]]) -> dict[int, bytes]:
     """The first bytes of characters with which merging begins, by the block of 64 code points."""
     model = json.loads(make_tokenizer(merges).to_str())["model"]
-    prefixes = begin_with_characters(
-        read_merges(model), model, byte_tokens(model, LONGEST_PIECE)
-    ).prefixes
+    prefixes = begin_with_characters(read_merges(model), model, byte_tokens(model)).prefixes
     tokens = {number: token for token, number in model["vocab"].items()}
     return {
         block: bytes(byte_alphabet()[character] for character in tokens[number])
@@ -173,7 +168,7 @@ def test_ids_are_those_of_the_library_for_any_merges(
     if shuffled:  # they do not come in order
         draw.shuffle(merges)
     tokenizer = make_tokenizer(merges)
-    encode_spans = compile_byte_level_bpe(json.loads(tokenizer.to_str()), refuse)
+    encode_spans, _ = compile_byte_level_bpe(json.loads(tokenizer.to_str()), refuse)
     texts = [*sentences, *trained]
     assert rows(*encode_spans(*as_spans(texts))) == plain_rows(tokenizer, texts)
 
@@ -197,7 +192,7 @@ def found(piece: bytes, after: bytes) -> int:
     """The id that is found for a piece before other bytes; -1 if none is."""
     model = json.loads(make_tokenizer(MERGES).to_str())["model"]
     text = np.frombuffer(piece + after, np.uint8)
-    tokens = find_whole_tokens(read_merges(model), model, byte_tokens(model, LONGEST_PIECE))
+    tokens = find_whole_tokens(read_merges(model), model, byte_tokens(model))
     return int(find_token(tokens, text, 0, len(piece)))
 
 
@@ -239,6 +234,6 @@ def test_bytes_after_the_text_are_not_read() -> None:
 
 def test_a_token_with_a_byte_that_fills_up_words_is_not_taken_for_another() -> None:
     tokenizer = make_tokenizer(MERGES)
-    encode_spans = compile_byte_level_bpe(json.loads(tokenizer.to_str()), refuse)
+    encode_spans, _ = compile_byte_level_bpe(json.loads(tokenizer.to_str()), refuse)
     texts = ["y", "uvw", "y uv", LONG.decode() * 2, "กขคง กข กขก", "." * LONGEST_TOKEN]
     assert rows(*encode_spans(*as_spans(texts))) == plain_rows(tokenizer, texts)

@@ -137,26 +137,6 @@ def test_ideographs_of_known_ids_and_single_signs_between_them_are_a_run(expecte
     assert found.decode() == expected
 
 
-@pytest.mark.parametrize("gap", [0, 1, 60, 61, 62, 63, 64, 65, 130])
-def test_signs_are_cut_off_after_ideographs(gap: int) -> None:
-    expected = (
-        "x" * gap
-        + "\u682a|\uff0c\u5f0f|\u3002a\uff0c\uff08\u9fbf|\uff09\u4dff\uff1a\u4e00|\uff1f\u3001"
-    )
-    text, offsets = padded(expected.replace("|", ""), "\uff0c")
-    cuts = np.zeros(len(text), np.uint8)
-    units.mark_signs(text, cuts)
-    assert shown(cuts, text, offsets) == [expected, "\uff0c"]
-
-
-def test_ascii_signs_are_cut_off_after_letters_and_digits_of_ascii() -> None:
-    expected = "a|, Z|.9|-x|!\"z|?)A|) ,; 0|;k|:b's (c|) \u00e9. \u0e01, @. {. `: [- /!"
-    text, offsets = padded(expected.replace("|", ""), ", a")
-    cuts = np.zeros(len(text), np.uint8)
-    units.mark_signs(text, cuts)
-    assert shown(cuts, text, offsets) == [expected, ", a"]
-
-
 def test_words_are_cut_at_each_space() -> None:
     text, offsets = padded("a  b", " c\t d")
     assert shown(units.find_cuts("words", text, offsets), text, offsets) == ["a| | b", " c\t| d"]
