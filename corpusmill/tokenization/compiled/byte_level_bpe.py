@@ -423,11 +423,11 @@ def compile_byte_level_bpe(
     merges = read_merges(model)
     names, added = byte_tokens(model), added_tokens(tokenizer_json)
     tokens = find_whole_tokens(merges, model, names)
-    unmerged = list_unmerged(merges, model, names) if model.get("ignore_merges") else []
-    contents = [token["content"] for token in added]
-    seams = find_seams(rules, orders, names.values(), unmerged, contents)
-    merges = begin_with_characters(merges, model, names)
     after = np.zeros(LONGEST_TOKEN if model.get("ignore_merges") else 0, np.uint8)
+    wide = {name: token for name, token in names.items() if len(after) and max(token) >= 0xE0}
+    contents = [token["content"] for token in added]
+    seams = find_seams(rules, orders, names.values(), list_unmerged(merges, model, wide), contents)
+    merges = begin_with_characters(merges, model, names)
     starts = token_starts(added)
     known = partial(encode_spans, rules, merges, tokens, starts, orders)
 
