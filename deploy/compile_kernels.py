@@ -202,6 +202,7 @@ def _use(folder: Path) -> None:
     """Verify, show, trace and read a data set."""
     _run("verify", str(folder))
     _run("inspect", str(folder), "--examples", "1")
+    _run("audit", str(folder))
     with suppress(UserError):  # a format that has no provenance
         _run("trace", str(folder), "--row", "0", *_INPUT)
     samples = DataSet(folder)

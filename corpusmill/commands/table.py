@@ -84,6 +84,7 @@ _COMMANDS = (
     Entry("inspect", "Show decoded examples and the distributions of a data set."),
     Entry("verify", "Check every byte, row and count of a data set against its manifest."),
     Entry("trace", "Trace rows to their documents and text, and documents to their rows."),
+    Entry("audit", "Say what is wrong with token files, whoever wrote them."),
     Entry("files", "Print the paths of the shards of a data set, one on each line."),
     Entry("config", "Print all options of a command, or of a data set, as a file for --config."),
     Entry("push", "Push a data set to the Hugging Face hub, or go on with such a push."),

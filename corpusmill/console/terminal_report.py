@@ -6,12 +6,14 @@ A report begins with its origin: where the data set is, when it was written, and
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from textwrap import shorten
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from corpusmill.audit.report import AuditReport
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.errors import count_things, printable
 from corpusmill.inspection.corpus_numbers import Section, report_build, report_sections
@@ -58,6 +60,8 @@ _STYLES = {
     "kept": "bold green",
     "learned": "green",
 }
+# Of a row of a token file.
+_ROW_LETTERS = 300
 _REPLACEMENT_STYLE = "red strike"
 
 
@@ -219,6 +223,29 @@ def print_corpus(console: Console, numbers: Mapping[str, Any]) -> None:
         console.print()
         print_line(console, Text(section.name, style="bold"))
         print_figures(console, section.figures)
+
+
+def print_audit(console: Console, report: AuditReport) -> None:
+    """Print what is wrong with token files, their figures, and some of their rows."""
+    files = report.audit.files
+    title = f"{files[0].format} of {count_things(len(files), 'file')}, ids of {report.audit.dtype}"
+    print_line(
+        console,
+        Text(title, style="bold"),
+        f", tokenizer {report.tokenizer}" * bool(report.tokenizer),
+    )
+    _print_findings(console, report.findings)
+    print_figures(console, report.figures)
+    for row in report.rows:
+        console.print()
+        print_line(
+            console,
+            Text(f"{row.why} row", style="bold"),
+            f": {row.place}, {count_things(row.length, 'id')}",
+        )
+        print_line(console, f"  {shorten(printable(row.text), _ROW_LETTERS, placeholder=' ...')}")
+    if not report.findings:
+        print_line(console, "no findings")
 
 
 def _has_colours(console: Console) -> bool:

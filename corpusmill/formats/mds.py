@@ -58,7 +58,7 @@ _Places = npt.NDArray[np.int64]
 _Rows = tuple[np.ndarray, np.ndarray]
 
 
-class _Field(NamedTuple):
+class Field(NamedTuple):
     """A column of MDS.
 
     Attributes:
@@ -72,16 +72,16 @@ class _Field(NamedTuple):
     size: int | None
 
 
-def _list_fields(columns: Columns) -> list[_Field]:
+def _list_fields(columns: Columns) -> list[Field]:
     """Return the columns of a shard, in the order of their names."""
     fields = [
-        _Field(column.name, f"ndarray:{column.dtype}", None)
+        Field(column.name, f"ndarray:{column.dtype}", None)
         if column.width
-        else _Field(column.name, column.dtype, np.dtype(column.dtype).itemsize)
+        else Field(column.name, column.dtype, np.dtype(column.dtype).itemsize)
         for column in columns
     ]
     if _are_documents(columns):
-        fields += [_Field("id", "str", None), _Field("len", "int", 8)]
+        fields += [Field("id", "str", None), Field("len", "int", 8)]
     return sorted(fields)
 
 
@@ -333,7 +333,7 @@ def _decode(
     """
     if len(data) != bounds[-1]:
         raise ValueError("it ends too early")
-    found = _find_columns(data, bounds, _list_fields(columns))
+    found = find_columns(data, bounds, _list_fields(columns))
     rows = [
         _take_lists(data, found[column.name], column)
         if column.width
@@ -349,10 +349,19 @@ def _decode(
     return restore(columns, rows, options.is_padded)
 
 
-def _find_columns(
-    data: _Bytes, bounds: _Places, fields: Sequence[_Field]
+def find_columns(
+    data: _Bytes, bounds: _Places, fields: Sequence[Field]
 ) -> dict[str, tuple[_Places, _Places]]:
-    """Return where each column begins and ends in each row."""
+    """Return where each column begins and ends in each row.
+
+    Args:
+        data: uint8[bytes], the rows.
+        bounds: int64[rows + 1], where they begin and end.
+        fields: the columns, in the order of the file.
+
+    Raises:
+        ValueError: a row does not have the columns.
+    """
     own = [field.name for field in fields if field.size is None]
     head = bounds[:-1, None] + np.arange(4 * len(own))
     if (bounds[:-1] + 4 * len(own) > bounds[1:]).any():

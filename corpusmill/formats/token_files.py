@@ -147,8 +147,8 @@ def check_end(source: BinaryIO, suffix: str) -> None:
         raise ValueError(f"its {suffix} is longer than its rows")
 
 
-_MAGIC, _VERSION = b"MMIDIDX\0\0", 1
-_HEADER = struct.Struct("<9sQBQQ")
+MEGATRON_MAGIC, _VERSION = b"MMIDIDX\0\0", 1
+MEGATRON_HEADER = struct.Struct("<9sQBQQ")
 
 # The types of tokens that Megatron-LM itself writes: code and NumPy name.
 _NARROW, _WIDE = (8, "<u2"), (4, "<i4")
@@ -185,9 +185,13 @@ class MegatronFormat(TokenFileFormat):
         """Read the documents, and check every byte of the index."""
         tokens, index = sources
         dtype, content = _token_type(columns[0])[1], index.read()
-        rows = _HEADER.unpack(content[: _HEADER.size].ljust(_HEADER.size, b"\0"))[3]
-        held = max(0, len(content) - _HEADER.size) // np.dtype("<i4").itemsize
-        lengths = np.frombuffer(content, "<i4", min(rows, held), min(_HEADER.size, len(content)))
+        rows = MEGATRON_HEADER.unpack(
+            content[: MEGATRON_HEADER.size].ljust(MEGATRON_HEADER.size, b"\0")
+        )[3]
+        held = max(0, len(content) - MEGATRON_HEADER.size) // np.dtype("<i4").itemsize
+        lengths = np.frombuffer(
+            content, "<i4", min(rows, held), min(MEGATRON_HEADER.size, len(content))
+        )
         # All else follows from the lengths.
         if content != _encode_index(lengths, columns[0]):
             raise ValueError("its .idx is not the index of Megatron-LM for its sequences")
@@ -239,7 +243,7 @@ def _encode_index(lengths: npt.NDArray[np.int32], column: Column) -> bytes:
     pointers = np.zeros(len(lengths), "<i8")
     np.cumsum(lengths[:-1], out=pointers[1:])
     pointers *= np.dtype(dtype).itemsize
-    header = _HEADER.pack(_MAGIC, _VERSION, code, len(lengths), len(lengths) + 1)
+    header = MEGATRON_HEADER.pack(MEGATRON_MAGIC, _VERSION, code, len(lengths), len(lengths) + 1)
     documents = np.arange(len(lengths) + 1, dtype="<i8")
     return header + lengths.tobytes() + pointers.tobytes() + documents.tobytes()
 

@@ -92,6 +92,40 @@ USUAL = {
     "end of text": Range(0, 0, "none"),
     # A field that no record has is misspelt, or another input was meant.
     "kept fields": Range(1, _ANY, "1 and more"),
+    # What follows is of token files, which any tool may have written. A model has no row for them.
+    "ids beyond the vocabulary": Range(0, 0, "none"),
+    # 16 bits hold 65,536 ids.
+    "ids too large for their type": Range(0, 0, "none"),
+    # A model that sees two learns that a text ends, or begins, twice.
+    "doubled marks": Range(0, 0, "none"),
+    # A document is one text; a few quote the token that ends it.
+    "merged documents": Range(0, 0.001, "none"),
+    # Some columns say where documents end, and ids do.
+    "unmarked boundaries": Range(0, 0.01, "none"),
+    "contradicting columns": Range(0, 0, "none"),
+    # Tables and drawings have runs of spaces or lines; padding and lost blocks have longer ones.
+    "runs of one id": Range(0, 0.01, "up to 0.5 %"),
+    # Crawled text has up to 15 %, and twice the same file 50 %.
+    "repeated windows": Range(0, 0.2, "up to 15 %"),
+    "empty rows": Range(0, 0.01, "none"),
+    # Rows that are cut may lose what is learned of them.
+    "unlearned rows": Range(0, 0.01, "up to 1 %"),
+    "masks without effect": Range(0, 0, "none"),
+    # A trainer shifts labels itself, or none does.
+    "shifted labels": Range(0, 0.5, "none"),
+    "labels of other tokens": Range(0, 0.01, "none"),
+    "learned padding": Range(0, 0, "none"),
+    # Users' turns have ends that are not learned.
+    "unlearned ends": Range(0, 0.9, "up to 70 %"),
+    # A tokenizer of other text leaves most of its vocabulary unused.
+    "unused ids": Range(0, 0.5, "up to 20 %"),
+    # What was not UTF-8 when it was read.
+    "replacement characters": Range(0, 0.001, "none"),
+    # Tokenizers that do not keep all of a text, such as lower-casing ones, are compared by tokens.
+    "other tokens": Range(0, 0.01, "up to 1 %"),
+    # Duplicates that were dropped are missing, too.
+    "missing texts": Range(0, 0.01, "up to 1 %"),
+    "doubled texts": Range(0, 0.01, "up to 1 %"),
 }
 
 

@@ -89,7 +89,7 @@ def find(manifest: Manifest, spelling: Spelling | None = as_flag) -> tuple[Findi
     return tuple(one.spelled(spelling) if spelling else one for one in found)
 
 
-def _find(
+def judge(
     name: str, value: float, what: str, cause: str, cure: str, title: str = ""
 ) -> Iterator[Finding]:
     """Yield a finding of a quantity if it is not in its range in USUAL, perhaps by another name."""
@@ -105,10 +105,10 @@ def _check_rejects(facts: Facts) -> Iterator[Finding]:
     cause = "They break off or are damaged, as after a download or a copy that did not finish"
     cure = f"Get them again, or leave them out, or give {option('max_rejects')} the share of the "
     cure += "stored bytes that may be lost"
-    yield from _find("unfinished files", cut, describe_unfinished(files), cause, cure)
+    yield from judge("unfinished files", cut, describe_unfinished(files), cause, cure)
     loss = measure_rejects(facts.manifest.counts, files=())
     what = f"{percent(loss.share)} of the {loss.unit} {loss.verb}"
-    yield from _find("rejects", loss.share, what, *_explain_rejects(facts.manifest, loss))
+    yield from judge("rejects", loss.share, what, *_explain_rejects(facts.manifest, loss))
 
 
 def _explain_rejects(manifest: Manifest, loss: Loss) -> tuple[str, str]:
@@ -144,7 +144,7 @@ def _check_formats(facts: Facts) -> Iterator[Finding]:
     formats = [file.resembles for file in doubtful if file.resembles in FORMATS.names]
     if formats:
         cure += f", and {option('input_format', formats[0])} if it is not"
-    yield from _find("doubtful format", share, what, cause, cure)
+    yield from judge("doubtful format", share, what, cause, cure)
 
 
 def _check_cut_documents(facts: Facts) -> Iterator[Finding]:
@@ -162,7 +162,7 @@ def _check_cut_documents(facts: Facts) -> Iterator[Finding]:
         f"Give a {option('document_rule')} that finds where documents end; or a larger "
         f"{option('max_document_bytes', 2 * limit)}"
     )
-    yield from _find("cut documents", share, what, cause, cure)
+    yield from judge("cut documents", share, what, cause, cure)
 
 
 def _check_tokenizer(facts: Facts) -> Iterator[Finding]:
@@ -171,7 +171,7 @@ def _check_tokenizer(facts: Facts) -> Iterator[Finding]:
     what = f"{percent(share)} of the text's bytes are control characters"
     cause = "It is no text, or in an encoding such as UTF-16, and was read as UTF-8"
     cure = "Convert it to UTF-8, or leave it out"
-    if binary := [*_find("control characters", share, what, cause, cure)]:
+    if binary := [*judge("control characters", share, what, cause, cure)]:
         yield from binary
         return  # no tokenizer is to blame for what it makes of this
     tokenizer = facts.manifest.tokenizer
@@ -179,14 +179,14 @@ def _check_tokenizer(facts: Facts) -> Iterator[Finding]:
     what = f"{percent(share)} of the tokens are unknown ([UNK])"
     cause = f"The vocabulary of {tokenizer.name} cannot spell the text"
     cure = "Give a tokenizer of the text's language, or train one with train-tokenizer"
-    yield from _find("unknown tokens", share, what, cause, cure)
+    yield from judge("unknown tokens", share, what, cause, cure)
     letters = size - facts.count("tokenize.letter_bytes")
     value = facts.tokens / letters if letters else 0.0
     what = f"The text has {value:.2f} tokens for each letter, where a Chinese character counts as "
     what += "three"
     cause = f"The {tokenizer.vocab_size:,} tokens of {tokenizer.name} are too few, or those of "
     cause += "another language"
-    yield from _find("tokens per letter", value, what, cause, cure)
+    yield from judge("tokens per letter", value, what, cause, cure)
 
 
 def _check_documents(facts: Facts) -> Iterator[Finding]:
@@ -194,11 +194,11 @@ def _check_documents(facts: Facts) -> Iterator[Finding]:
         value = facts.sentences_per_document
         what = f"A document has {value:.2f} sentences, but an example is made of two segments"
         explained = facts.explain_short_documents()
-        yield from _find("sentences per document", value, what, *explained)
+        yield from judge("sentences per document", value, what, *explained)
     share = facts.count("build.long_sentences") / max(1, facts.sentences * facts.passes)
     if facts.trimmed_share:
         what = f"{percent(share)} of the sentences are longer than a row and are cut off"
-        yield from _find("long sentences", share, what, *facts.explain_long_sentences())
+        yield from judge("long sentences", share, what, *facts.explain_long_sentences())
     value = 1 - facts.trimmed_share
     what = f"{percent(value)} of the corpus' tokens stand in an example; the others are cut off"
     cause, cure = facts.explain_long_sentences()
@@ -209,7 +209,7 @@ def _check_documents(facts: Facts) -> Iterator[Finding]:
         cause = "Of a document that is too long, one piece is taken in each pass"
         limit = option("max_document_bytes")
         cure = f"Give {option('overflow', 'keep')}; or cut documents with {limit}"
-    yield from _find("coverage", value, what, cause, cure)
+    yield from judge("coverage", value, what, cause, cure)
 
 
 def _check_second_segments(facts: Facts) -> Iterator[Finding]:
@@ -223,7 +223,7 @@ def _check_second_segments(facts: Facts) -> Iterator[Finding]:
     _, cure = facts.explain_long_sentences()
     if facts.options.get("pairs") == "article":
         cure += f"; or give {option('pairs', 'google')}, whose second segments have a sentence"
-    yield from _find("empty second segments", share, what, cause, cure)
+    yield from judge("empty second segments", share, what, cause, cure)
 
 
 def _check_classes(facts: Facts) -> Iterator[Finding]:
@@ -235,7 +235,7 @@ def _check_classes(facts: Facts) -> Iterator[Finding]:
         share, name = counts[1] / rows, f"{column.value_names[1]} {column.title}"
         what = f"{percent(share)} of the examples have the class: {name}"
         cause, cure = _explain_class(facts, column, share)
-        yield from _find("class balance", share, what, cause, cure, name)
+        yield from judge("class balance", share, what, cause, cure, name)
 
 
 def _explain_class(facts: Facts, column: Column, share: float) -> tuple[str, str]:
@@ -271,7 +271,7 @@ def _check_padding(facts: Facts) -> Iterator[Finding]:
     if facts.lacks_pairs:
         explained, cure = facts.explain_short_documents()
         cause += f". {explained}"
-    yield from _find("padding", share, what, cause, cure)
+    yield from judge("padding", share, what, cause, cure)
 
 
 def _check_predictions(facts: Facts) -> Iterator[Finding]:
@@ -288,7 +288,7 @@ def _check_predictions(facts: Facts) -> Iterator[Finding]:
         capped = predictions[cap] / sum(predictions.values())
         cause = f"{percent(capped)} of the examples have {cap} predictions, the most allowed"
         cure = f"Give {option('max_predictions_per_seq', round(max(lengths) * prob))}"
-        yield from _find("capped predictions", share, what, cause, cure)
+        yield from judge("capped predictions", share, what, cause, cure)
 
 
 def _check_learned(facts: Facts) -> Iterator[Finding]:
@@ -298,18 +298,18 @@ def _check_learned(facts: Facts) -> Iterator[Finding]:
     what = f"{long:,} of the documents are longer than a row, and left out"
     cure = f"Give a larger {option('max_seq_length')}; with provenance, "
     cure += f"`trace --where 'tokens > {width}'` names them"
-    yield from _find("long documents", long / documents, what, "They are never cut", cure)
+    yield from judge("long documents", long / documents, what, "They are never cut", cure)
     unlearned = facts.count("build.unlearned_documents")
     what = f"{count_things(unlearned, 'document has', 'documents have')} nothing to be learned"
     cause = "They have no turn of a role that is learned"
     cure = "Leave them out, or name other roles that are learned"
-    yield from _find("unlearned documents", unlearned / documents, what, cause, cure)
+    yield from judge("unlearned documents", unlearned / documents, what, cause, cure)
     crossing = facts.count("tokenize.crossing_tokens")
     what = f"{count_things(crossing, 'token lies', 'tokens lie')} across an end of what is "
     what += "learned, and so no part of it"
     cause = "They join the end of what asks for an answer with its beginning, most likely"
     cure = "Let what asks for an answer end with a special token or a line break, not a space"
-    yield from _find("crossing tokens", crossing / documents, what, cause, cure)
+    yield from judge("crossing tokens", crossing / documents, what, cause, cure)
     following = parts_of(facts.manifest.counts, "tokenize.open_turns.")
     turns = facts.count("tokenize.learned_turns")
     number, token = sum(following.values()), max(following, key=following.__getitem__, default="")
@@ -317,7 +317,7 @@ def _check_learned(facts: Facts) -> Iterator[Finding]:
     what += "that a model does not learn to stop"
     cure = f"Give {option('end_of_turn', token or '<|im_end|>')}, or the token at which your "
     cure += "model stops; or let {% generation %} hold the end of a turn"
-    yield from _find("open turns", number / max(1, turns), what, "The template writes none", cure)
+    yield from judge("open turns", number / max(1, turns), what, "The template writes none", cure)
 
 
 def _check_unread(facts: Facts) -> Iterator[Finding]:
@@ -329,12 +329,12 @@ def _check_unread(facts: Facts) -> Iterator[Finding]:
     cause = "The template or the layout of the records has no place for them"
     cure = "Give a template that writes them, or rename, join or remove them in the input"
     value = max(fields.values(), default=0) / documents
-    yield from _find("unread fields", value, what, cause, cure)
+    yield from judge("unread fields", value, what, cause, cure)
     roles = parts_of(counts, "tokenize.unknown_roles.")
     what = f"Messages have roles that are none of a template's: {_list_counts(roles)}"
     cause = "Their turns are written as the template has it, and are not learned"
     cure = f"Name them {', '.join(_ROLES)}; or give {option('learned_roles')}"
-    yield from _find("unknown roles", sum(roles.values()) / documents, what, cause, cure)
+    yield from judge("unknown roles", sum(roles.values()) / documents, what, cause, cure)
 
 
 def _list_counts(counts: Mapping[str, int]) -> str:
@@ -347,11 +347,11 @@ def _check_copies(facts: Facts) -> Iterator[Finding]:
     cause = "Texts stand in the corpus more than once, such as mirrors, forms or notices"
     cure = f"Add {option('drop_duplicates', True)}, and remove copies of parts before the build; "
     cure += "with them, validation holds texts of training"
-    yield from _find("copies", copies, what, cause, cure)
+    yield from judge("copies", copies, what, cause, cure)
     # Rows that are equal because the text is are not found a second time.
     if 1 - rows < (1 - USUAL["equal rows"].high) * (1 - copies):
         what = f"{percent(rows)} of the examples are equal to others"
-        yield from _find("equal rows", rows, what, *_explain_equal_rows(facts))
+        yield from judge("equal rows", rows, what, *_explain_equal_rows(facts))
 
 
 def _explain_equal_rows(facts: Facts) -> tuple[str, str]:
@@ -393,7 +393,7 @@ def _check_largest(sizes: list[int], name: str, cause: str, cure: str) -> Iterat
         return
     value = largest / max(1, median(sizes))
     what = f"The largest {name} has {largest:,} bytes, {value:.1f} times the median"
-    yield from _find("largest file", value, what, cause, cure, f"largest {name}")
+    yield from judge("largest file", value, what, cause, cure, f"largest {name}")
 
 
 def _check_rows(facts: Facts) -> Iterator[Finding]:
@@ -409,13 +409,13 @@ def _check_rows(facts: Facts) -> Iterator[Finding]:
         what += f"{rows:,}"
         cause = f"{held_back} keeps most of {documents} back"
         cure = f"Give a smaller {option('validation_share')}, such as 0.1"
-        yield from _find("train rows", train / rows, what, cause, cure)
+        yield from judge("train rows", train / rows, what, cause, cure)
         return
     what = f"The validation split has {count_things(rows, 'example')}"
     wanted, cure = 1.5 * share * fewest / max(1, rows), "more and shorter documents"
     if wanted <= _LARGEST_SHARE:
         cure = f"a larger {option('validation_share')}, such as {wanted:.2g}, or {cure}"
-    yield from _find(
+    yield from judge(
         "validation rows", rows, what, f"{held_back} of {documents} is few", f"Give {cure}"
     )
 
@@ -428,7 +428,7 @@ def _check_kept_fields(facts: Facts) -> Iterator[Finding]:
         what = f"No document has a value in {option('keep_fields', empty)}"
         cause = "No record has a field of that name, or it is null in all of them"
         cure = "Name fields that the records have, or leave these out"
-        yield from _find("kept fields", 0, what, cause, cure)
+        yield from judge("kept fields", 0, what, cause, cure)
 
 
 def _check_special_tokens(facts: Facts) -> Iterator[Finding]:
@@ -438,7 +438,7 @@ def _check_special_tokens(facts: Facts) -> Iterator[Finding]:
         what += "such as [SEP]"
         cause = "Each became its id, so that a text can end its own document, or hide a token"
         cure = f"Give {option('special_tokens_in_text', False)}, or remove them from the text"
-        yield from _find("special tokens in text", tokens, what, cause, cure)
+        yield from judge("special tokens in text", tokens, what, cause, cure)
 
 
 def _check_bounds(facts: Facts) -> Iterator[Finding]:
@@ -458,12 +458,12 @@ def _check_bounds(facts: Facts) -> Iterator[Finding]:
             shown = ", ".join(map(str, usual_ids))
             what = f"No document {name}s with {shown}, unlike texts that {tokenizer.name} encodes"
             cause = f"{leaves_out} leaves out what the tokenizer adds"
-            yield from _find(f"{name} of text", documents, what, cause, f"Give {adds}")
+            yield from judge(f"{name} of text", documents, what, cause, f"Give {adds}")
         elif ids and usual_ids == () and name == "begin":
             shown = ", ".join(map(str, ids))
             what = f"Each document begins with {shown}, unlike texts that {tokenizer.name} encodes"
             cause = "The tokenizer_config.json beside it has add_bos_token: false"
-            yield from _find("begin of text", documents, what, cause, f"Give {leaves_out}")
+            yield from judge("begin of text", documents, what, cause, f"Give {leaves_out}")
 
 
 _CHECKS = (

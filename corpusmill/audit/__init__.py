@@ -1,0 +1,1 @@
+"""Token files of any tool, read and judged."""

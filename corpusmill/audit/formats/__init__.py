@@ -1,0 +1,1 @@
+"""Formats of token files, whoever writes them: a module for each."""

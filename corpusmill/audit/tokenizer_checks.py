@@ -1,0 +1,241 @@
+"""What a tokenizer says of token files: whether it gives the same ids, and in which way it does.
+
+Libraries load one tokenizer in several ways: transformers 5 gives the files of GPT-2's kind that
+have no model beside them GPT-2's pre-tokenizer, whatever they say (allenai/open-instruct#1896).
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tokenizers import Tokenizer
+
+from corpusmill.audit.audit import SAMPLED_IDS, Audit
+from corpusmill.errors import printable
+from corpusmill.inspection.facts import USUAL
+from corpusmill.tokenization.compiled.byte_level_pieces import CL100K, DEEPSEEK, GPT2, O200K, QWEN2
+from corpusmill.tokenization.growth import load_tokenizer
+from corpusmill.tokenization.tokenizer_file import TokenizerFile
+
+# Pairs of ids that differ, and fewer of them, are shown; ids of each.
+_SHOWN = 3
+# A single text may have what the tokenizer's own decoder does not give back.
+_FEWEST_WRONG = 2
+# Rows with more masked tokens than this share have replaced ones, too.
+_MASKED = 0.01
+# A way explains ids if it leaves so small a share of what differed.
+_EXPLAINED = 0.25
+_REPLACEMENTS = ("\ufffd", "\u00ef\u00bf\u00bd", "\u0120\u00ef\u00bf\u00bd", "\u2581\ufffd")
+_TURNS = re.compile(r"im_start|start_header_id|start_of_turn|\|(user|assistant)\||\[INST\]")
+# In the place of an id, where a document begins or ends, and where it was cut.
+_EDGE, _CUT = -2, -1
+# A space, as vocabularies write it, and a letter: pieces begin there, whatever is before.
+_BEGINS_WORD = re.compile(r"[\u0120\u2581]\w")
+
+Described = dict[str, Any]
+# Changes a parsed tokenizer.json as some library does; False where that changes nothing.
+Change = Callable[[Described], bool]
+
+
+def _give_byte_level(described: Described) -> bool:
+    steps = (described.get("pre_tokenizer") or {}).get("pretokenizers", [])
+    if not any(step["type"] == "ByteLevel" for step in steps):
+        return False
+    described["pre_tokenizer"] = {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": True,
+    }
+    return True
+
+
+def _split_by(pattern: str) -> Change:
+    def change(described: Described) -> bool:
+        pre_tokenizer = described.get("pre_tokenizer") or {}
+        steps = [
+            step["type"]
+            for step in pre_tokenizer.get("pretokenizers", [pre_tokenizer])
+            if "type" in step
+        ]
+        if "ByteLevel" not in steps or pattern in json.dumps(pre_tokenizer):
+            return False
+        split = {
+            "type": "Split",
+            "pattern": {"Regex": pattern},
+            "behavior": "Isolated",
+            "invert": False,
+        }
+        whole = {
+            "type": "ByteLevel",
+            "add_prefix_space": False,
+            "trim_offsets": True,
+            "use_regex": False,
+        }
+        described["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, whole]}
+        return True
+
+    return change
+
+
+def _set(part: str, kind: str, key: str, value: object) -> Change:
+    """Return what gives a part of a kind another value."""
+
+    def change(described: Described) -> bool:
+        step = described.get(part) or {}
+        is_other = step.get("type") == kind and step.get(key) != value
+        if is_other:
+            step[key] = value
+        return is_other
+
+    return change
+
+
+def _drop_normalizer(described: Described) -> bool:
+    had, described["normalizer"] = bool(described.get("normalizer")), None
+    return had
+
+
+# What libraries do to a tokenizer, by the names of their sentences in findings.toml.
+_CHANGES: dict[str, Change] = {
+    "byte-level": _give_byte_level,
+    "no-prefix-space": _set("pre_tokenizer", "ByteLevel", "add_prefix_space", False),
+    "legacy": _set("pre_tokenizer", "Metaspace", "prepend_scheme", "always"),
+    "not-legacy": _set("pre_tokenizer", "Metaspace", "prepend_scheme", "first"),
+    "no-dummy-prefix": _set("pre_tokenizer", "Metaspace", "prepend_scheme", "never"),
+    "no-normalizer": _drop_normalizer,
+    "merges": _set("model", "BPE", "ignore_merges", False),
+    "ignore-merges": _set("model", "BPE", "ignore_merges", True),
+    "cl100k": _split_by(CL100K),
+    "o200k": _split_by(O200K),
+    "qwen2": _split_by(QWEN2),
+    "deepseek": _split_by(DEEPSEEK),
+    "gpt2": _split_by(GPT2),
+}
+
+
+class TokenizerChecks:
+    """What a tokenizer says of token files.
+
+    Args:
+        tokenizer: the tokenizer.
+        audit: what was measured of the files.
+
+    Attributes:
+        tokenizer: that one.
+        replacements: the ids of the character that replaces bytes which are no text.
+    """
+
+    def __init__(self, tokenizer: TokenizerFile, audit: Audit) -> None:
+        self.tokenizer, self._audit = tokenizer, audit
+        self._library = load_tokenizer(tokenizer.json)
+        # Of tokens within words, in vocabularies like BERT's.
+        self._prefix = json.loads(tokenizer.json)["model"].get("continuing_subword_prefix") or ""
+        found = map(self._library.token_to_id, _REPLACEMENTS)
+        self.replacements = [token for token in found if token is not None]
+
+    def show(self, *ids: int) -> str:
+        """Return tokens as they are written in the vocabulary."""
+        names = (self._library.id_to_token(token) or f"[id {token}]" for token in ids)
+        return printable(" ".join(names))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids; those that the tokenizer lacks are left out."""
+        known = [token for token in ids if 0 <= token < self.tokenizer.vocab_size]
+        return self._library.decode(known, skip_special_tokens=False)
+
+    def count_turns(self, numbers: npt.NDArray[np.int64]) -> int:
+        """Count the tokens that begin turns of a conversation, in the numbers of all ids."""
+        special = (
+            token for token in self.tokenizer.special.all_ids if _TURNS.search(self.show(token))
+        )
+        return sum(int(numbers[token]) for token in special)
+
+    def judge(self) -> Iterator[tuple[str, float, Mapping[str, Any]]]:
+        """Encode samples again, as the tokenizer is and in the ways of libraries.
+
+        Yields:
+            The key of a finding's sentences, its value, and what they say besides.
+        """
+        mask, counts = self.tokenizer.special.mask_id, self._audit.measures.ids
+        if mask is not None and counts[mask] > _MASKED * counts.sum():
+            return  # other tokens stand in the place of some
+        unknown, size = self._audit.conventions.unknown, self.tokenizer.vocab_size
+        samples = [
+            ids
+            for ids in map(self._trim, self._audit.samples)
+            if ids and max(ids) < size and unknown not in ids
+        ]
+        texts = [self.decode(ids) for ids in samples]
+        again = _encode(self._library, texts)
+        wrong = [n for n, ids in enumerate(samples) if ids != again[n]]
+        if len(wrong) < _FEWEST_WRONG:
+            return
+        share, number = len(wrong) / len(samples), len(samples)
+        ratio = sum(map(len, samples)) / max(1, sum(map(len, again))) - 1
+        example = self._show_difference(samples[wrong[0]], again[wrong[0]])
+        said = {"documents": number, "ratio": ratio, "example": example}
+        if share > USUAL["other tokens"].high:
+            rest, way = min(self._try_changes(samples, texts), default=(1.0, ""))
+            if rest <= _EXPLAINED * share:
+                yield "other tokens.explained", share, {**said, "rest": rest, "way": way}
+                return
+        yield "other tokens", share, said
+
+    def _try_changes(
+        self, samples: Sequence[Sequence[int]], texts: Sequence[str]
+    ) -> Iterator[tuple[float, str]]:
+        """Yield the share of samples that differ after each change, and the change."""
+        for way, change in _CHANGES.items():
+            described = json.loads(self.tokenizer.json)
+            if change(described):
+                again = _encode(load_tokenizer(json.dumps(described)), texts)
+                differing = sum(ids != other for ids, other in zip(samples, again, strict=True))
+                yield differing / len(samples), way
+
+    def _trim(self, ids: npt.NDArray[np.int64]) -> list[int]:
+        """Return the longest stretch without special ids; where it is cut, between words."""
+        marks, keeps = self._audit.conventions, self._audit.has_documents
+        edges = {_EDGE, marks.begin, marks.end, marks.pad} - {-1}
+        special = {*edges, *self.tokenizer.special.all_ids}
+        # A row begins and ends a document, as far as it is one, and whole.
+        first, last = _EDGE if keeps else _CUT, _EDGE if keeps and len(ids) < SAMPLED_IDS else _CUT
+        tokens: list[int] = [first, *ids.tolist(), last]
+        places = [0, *(n for n, token in enumerate(tokens) if token in special), len(tokens) - 1]
+        gaps = sorted(pairwise(places), key=lambda pair: pair[0] - pair[1])
+        whole = (
+            (n, end)
+            for n, end in gaps
+            if edges.issuperset((tokens[n], tokens[end])) and end > n + 1
+        )
+        begin, end = next(whole, gaps[0])
+        stretch = tokens[begin + 1 : end]
+        if tokens[begin] not in edges:
+            stretch = stretch[self._find_word(stretch) :]
+        if tokens[end] not in edges:
+            stretch = stretch[: len(stretch) - 1 - self._find_word(stretch[::-1])]
+        return stretch
+
+    def _find_word(self, tokens: Sequence[int]) -> int:
+        """Return the first place where a word begins; 0 if none is known."""
+        names = [self._library.id_to_token(token) or "" for token in tokens]
+        if self._prefix:
+            return next((n for n, name in enumerate(names) if not name.startswith(self._prefix)), 0)
+        return next((n for n, name in enumerate(names) if _BEGINS_WORD.match(name)), 0)
+
+    def _show_difference(self, ids: Sequence[int], again: Sequence[int]) -> str:
+        place = next(
+            (n for n, pair in enumerate(zip(ids, again, strict=False)) if pair[0] != pair[1]),
+            min(len(ids), len(again)),
+        )
+        theirs, ours = (self.show(*tokens[place : place + _SHOWN]) for tokens in (ids, again))
+        return f"{theirs or 'nothing'!r} for {ours or 'nothing'!r}"
+
+
+def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+    return [encoding.ids for encoding in encoded]
