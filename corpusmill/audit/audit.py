@@ -94,7 +94,8 @@ def _join(parts: Sequence[TokenRows]) -> TokenRows:
     begins = np.cumsum([0, *(len(rows.ids) for rows in parts)])
     offsets = [rows.offsets[1:] + begin for rows, begin in zip(parts, begins, strict=False)]
     masks = [rows.columns.get(Aligned.ATTENDED) for rows in parts]
-    columns = {} if None in masks else {Aligned.ATTENDED: np.concatenate([[], *masks])}
+    is_known = all(mask is not None for mask in masks)
+    columns = {} if not is_known else {Aligned.ATTENDED: np.concatenate([[], *masks])}
     ids = np.concatenate([np.empty(0, np.int64), *(rows.ids for rows in parts)])
     is_ended = all(rows.is_ended for rows in parts)
     return TokenRows(ids, np.concatenate([[0], *offsets]), columns, is_ended=is_ended)

@@ -92,7 +92,8 @@ class Given:
             return None
         is_special = self.special is not None and token in self.special.all_ids
         is_rare = int(np.count_nonzero(ids == token)) <= _ELSEWHERE * number
-        return token if is_special or is_rare or number >= _ALL * len(marks) else None
+        is_sure = self.special is None and number >= _ALL * len(marks)
+        return token if is_special or is_rare or is_sure else None
 
     def _judge_padding(self, rows: TokenRows, offsets: np.ndarray, is_even: bool) -> int:
         if self.pad is not None:

@@ -140,9 +140,8 @@ def _check_ends(audit: Audit, checks: TokenizerChecks | None, judge_one: _Judge)
     documents = counts["rows"]
     if not audit.has_documents:
         documents = counts["end.all"] - counts["end.doubled"]
-    # Where most rows end with it, those that are as long as the longest were cut.
-    ends_most = 2 * counts["end.rows"] >= counts["rows"]
-    cut = audit.measures.unended[audit.width] if ends_most else 0
+    # Where others end with it, those that are as long as the longest were cut.
+    cut = audit.measures.unended[audit.width] if counts["end.rows"] else 0
     if audit.has_documents and documents >= FEWEST_ROWS:
         judge_one("end of text", documents - counts["end.rows"] - cut, documents=documents)
         judge_one("cut documents", _share(cut, documents))
@@ -163,11 +162,12 @@ def _check_boundaries(audit: Audit, judge_one: _Judge) -> None:
     inner = counts["end.all"] - counts["end.rows"] - counts["end.doubled"]
     boundaries = counts["boundaries"]
     # Where some tokens are not learned, and where most rows have several, the id ends turns.
-    has_turns = counts["labels.rows"] or counts["learned.rows"] or 2 * inner > counts["rows"]
+    has_labels = counts["labels.rows"] or counts["learned.rows"]
+    has_turns = has_labels or 2 * inner > counts["rows"]
     if audit.has_documents and not boundaries and not has_turns:
         judge_one("merged documents", _share(inner, counts["rows"]), inner=inner)
-    for name in ("unconfirmed", "unbounded") if counts["end.all"] else ():
-        if name == "unconfirmed" or (counts[name] < boundaries and not counts["labels.rows"]):
+    for name in ("unconfirmed", "unbounded") if counts["end.all"] and not has_labels else ():
+        if name == "unconfirmed" or counts[name] < boundaries:
             numbers = {"boundaries": boundaries, name: counts[name]}
             judge_one(f"unmarked boundaries.{name}", _share(counts[name], boundaries), **numbers)
     for name in ("contradictions", "jumps", "holes"):
@@ -196,9 +196,12 @@ def _check_labels(
         judge_one("labels of other tokens", _share(others, found["comparable"]), column=name)
         if found["same"] < found["comparable"] // 2:
             return  # where labels lie otherwise, nothing else of them is certain
-    learns_all = found["learned"] >= found["tokens"] and bool(is_mask or turns)
+    # Texts may name a few tokens that begin turns.
+    learns_all = found["learned"] >= found["tokens"] and (is_mask or turns >= found["rows"])
     judge_one("masks without effect", int(learns_all), column=name)
     judge_one("learned padding", found["padding"], column=name)
+    if is_masked:
+        return  # neither ends nor turns are learned
     if found["final_ends"] and found["learned"] < found["tokens"]:
         lost = 1 - _share(found["learned_final_ends"], found["final_ends"])
         judge_one("unlearned ends.final", lost)

@@ -296,10 +296,10 @@ def measure_labels(ids: np.ndarray, labels: np.ndarray, bounds: np.ndarray, end:
         learned = 0
         for place in range(begin, stop):
             token, label = np.int64(ids[place]), labels[place]
-            is_last = place + 1 == stop
+            is_last, is_final = place + 1 == stop, place + 2 >= stop
             if token == end:
-                counts[10 if is_last else 12] += 1
-                counts[11 if is_last else 13] += label >= 0
+                counts[10 if is_final else 12] += 1
+                counts[11 if is_final else 13] += label >= 0
             if label < 0:
                 continue
             learned += 1
@@ -381,7 +381,8 @@ class Measures:
         if len(bounds):
             self._count_ends(rows, ids, bounds)
             self._note(rows, ids, bounds, file)
-        marks = {name: self._count_marks(name, ids, bounds) for name in ("begin", "end")}
+        segments = rows.columns.get(Aligned.SEGMENTS)
+        marks = {name: self._count_marks(name, ids, bounds, segments) for name in ("begin", "end")}
         if rows.columns:
             self._count_boundaries(rows, bounds, marks["end"])
             self._count_labels(rows, ids, bounds)
@@ -419,7 +420,9 @@ class Measures:
         has_begin, has_end = np.ones((2, len(bounds)), np.bool_)
         has_begin[0], has_end[-1] = rows.is_begun, rows.is_ended
         is_begun = has_begin & (ids[bounds[:, 0]] == begin)
-        is_ended = has_end & (ids[bounds[:, 1] - 1] == end)
+        # A line break may follow the end, as in ChatML.
+        before = np.maximum(bounds[:, 0], bounds[:, 1] - 2)
+        is_ended = has_end & ((ids[bounds[:, 1] - 1] == end) | (ids[before] == end))
         self.counts.update({
             "rows": int(np.count_nonzero(has_end)),
             "begin.rows": int(np.count_nonzero(is_begun)),
@@ -432,7 +435,11 @@ class Measures:
             counts.update(dict(zip(present.tolist(), numbers[present].tolist(), strict=True)))
 
     def _count_marks(
-        self, name: str, ids: np.ndarray, bounds: npt.NDArray[np.int64]
+        self,
+        name: str,
+        ids: np.ndarray,
+        bounds: npt.NDArray[np.int64],
+        segments: np.ndarray | None,
     ) -> npt.NDArray[np.int64]:
         """Count an id that begins or ends documents, and return where it stands."""
         token = getattr(self.conventions, name)
@@ -443,6 +450,8 @@ class Measures:
         is_doubled = (gaps[1:-1] == 1) & (gaps[:-2] != 1) & (gaps[2:] != 1)
         doubled = places[1:][is_doubled]
         doubled = doubled[~are_among(doubled, bounds[:, 0])]  # one ends a row, one begins the next
+        if segments is not None:  # likewise, and the second one of BERT's may be empty
+            doubled = doubled[segments[doubled] == segments[doubled - 1]]
         self.counts.update({f"{name}.all": len(places), f"{name}.doubled": len(doubled)})
         return places
 

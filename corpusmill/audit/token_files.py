@@ -5,6 +5,7 @@ without an index is one row.
 """
 
 import struct
+import tokenize
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -109,16 +110,19 @@ class UnreadableFile(TokenFile):
         yield from ()
 
 
+# Their messages say no cause; the last is of a header of NumPy.
+_ODD = (LookupError, TypeError, AttributeError, tokenize.TokenError)
 DAMAGE = (
-    LookupError, TypeError, AttributeError, RecursionError, ValueError, OSError, EOFError,
-    ArithmeticError, MemoryError, pa.ArrowException, struct.error, zlib.error, DamagedStreamError,
+    *_ODD, RecursionError, ValueError, OSError, EOFError, ArithmeticError, MemoryError,
+    pa.ArrowException, struct.error, zlib.error, DamagedStreamError,
 )  # fmt: skip
 """What raises where a file is damaged, or an index of JSON is something else."""
 
 
 def explain(error: BaseException) -> str:
     """Return the error of a library as a phrase of a fault."""
-    return in_one_line(error)[:200]
+    odd = "it is damaged, or its index is something else: " * isinstance(error, _ODD)
+    return odd + in_one_line(error)[:200]
 
 
 class TokenFolder(NamedTuple):

@@ -214,9 +214,9 @@ class TokenizerChecks:
         )
         begin, end = next(whole, gaps[0])
         stretch = tokens[begin + 1 : end]
-        if tokens[begin] not in edges:
+        if self._prefix or tokens[begin] not in edges:
             stretch = stretch[self._find_word(stretch) :]
-        if tokens[end] not in edges:
+        if self._prefix or tokens[end] not in edges:
             stretch = stretch[: len(stretch) - 1 - self._find_word(stretch[::-1])]
         return stretch
 

@@ -31,8 +31,9 @@ class Audit(CheckedOptions):
     """The type of ids in files that do not say it, such as uint16; by default it is judged by the
     first ids."""
     tokenizer: str | None = None
-    """The tokenizer that made the ids: a file, a folder or a name on the Hugging Face hub. Texts
-    are decoded with it and encoded again, in the ways in which libraries load it."""
+    """The tokenizer that made the ids: a file, a folder or a name on the Hugging Face hub; by
+    default that of a data set of corpusmill. Texts are decoded with it and encoded again, in the
+    ways in which libraries load it."""
     begin_id: Annotated[int | None, _IDS] = None
     """The id that begins a document; by default what the tokenizer says, or most rows show."""
     end_id: Annotated[int | None, _IDS] = None

@@ -68,11 +68,13 @@ def _judge(command: Audit, call: Call, files: Sequence[TokenFile]) -> AuditRepor
         cause = f"it cannot be read as {formats[0]}: {files[0].faults[0]}"
         raise UserError(files[0].name, cause, f"Give {option('format')}, or copy it again")
     given = Given(command.begin_id, command.end_id, command.pad_id)
-    if not command.tokenizer:
+    # A data set of ours has its tokenizer; what other files name may be anything.
+    named = command.tokenizer or files[0].tokenizer * (formats == ["corpusmill"])
+    if not named:
         measured = audit_files(files, given, round(1 / command.sample))
         return make_report(measured, find(measured), None)
     tokenizer = read_tokenizer(
-        command.tokenizer, lambda path: call.locate(path).read_any(), command.tokenizer_options
+        named, lambda path: call.locate(path).read_any(), command.tokenizer_options
     )
     given = replace(given, special=tokenizer.special, vocab_size=tokenizer.vocab_size)
     measured = audit_files(files, given, round(1 / command.sample))

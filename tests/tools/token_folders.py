@@ -1,9 +1,11 @@
-"""Folders of token files, as `corpusmill audit` reads them."""
+"""Folders of token files, as `corpusmill audit` reads them, and damages of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from corpusmill.audit.token_files import (
     DAMAGE,
@@ -14,8 +16,12 @@ from corpusmill.audit.token_files import (
     explain,
 )
 from corpusmill.location import locate
+from tests.tools.table_rows import check_rows
 
 Rows = list[list[int]]
+Edit = Callable[[bytes], bytes | None]
+# The file that is changed, how, the rows that are read nevertheless, and a part of a fault.
+Damage = tuple[str, Edit, Rows, str]
 
 
 class ReadFile(NamedTuple):
@@ -26,14 +32,14 @@ class ReadFile(NamedTuple):
         columns: the values of each row, by what they tell.
         numbers: those of the rows in their file.
         faults: what is wrong, the error of opening it among it.
-        file: as it was opened; None if it could not be.
+        files: as they were opened.
     """
 
     rows: Rows
     columns: dict[str, Rows]
     numbers: list[int]
     faults: list[str]
-    file: TokenFile | None
+    files: list[TokenFile]
 
 
 def read_files(
@@ -49,7 +55,7 @@ def read_files(
         try:
             opened = token_format.open(folder, file)
         except DAMAGE as error:
-            files[file] = ReadFile([], {}, [], [explain(error)], None)
+            files[file] = ReadFile([], {}, [], [explain(error)], [])
         else:
             assert all(one.name.startswith(str(path)) for one in opened)
             files[file] = _join([_read(one, every) for one in opened])
@@ -65,7 +71,7 @@ def _join(files: list[ReadFile]) -> ReadFile:
     rows = [row for file in files for row in file.rows]
     numbers = [number for file in files for number in file.numbers]
     faults = [fault for file in files for fault in file.faults]
-    return ReadFile(rows, columns, numbers, faults, files[-1].file)
+    return ReadFile(rows, columns, numbers, faults, [file.files[0] for file in files])
 
 
 def _read(file: TokenFile, every: int) -> ReadFile:
@@ -89,7 +95,7 @@ def _read(file: TokenFile, every: int) -> ReadFile:
     # Only where segments change is told.
     for row in columns.get("segments", ()):
         row[:] = [number - row[0] for number in row]
-    return ReadFile(rows, columns, numbers, file.faults, file)
+    return ReadFile(rows, columns, numbers, file.faults, [file])
 
 
 def _list_rows(file: TokenFile, every: int) -> Iterator[TokenRows]:
@@ -104,3 +110,65 @@ def read_file(path: Path | str, name: str, dtype: str | None = None, every: int 
     """Read the one file of a format in a folder."""
     [file] = read_files(path, name, dtype, every).values()
     return file
+
+
+def lose(_: bytes) -> None:
+    """Return that a file is deleted."""
+
+
+def empty(_: bytes) -> bytes:
+    """Return nothing of a file."""
+    return b""
+
+
+def cut(number: int) -> Edit:
+    """Return what takes away the last bytes."""
+    return lambda content: content[:-number]
+
+
+def put(place: int, number: int, dtype: str = "<u4") -> Edit:
+    """Return what writes a number over the bytes at a place."""
+    new = np.array([number], dtype).tobytes()
+    return lambda content: content[:place] + new + content[place + len(new) :]
+
+
+def swap(old: str | bytes, new: str | bytes) -> Edit:
+    """Return what replaces some bytes once."""
+    before, after = (text.encode() if isinstance(text, str) else text for text in (old, new))
+    return lambda content: content.replace(before, after, 1)
+
+
+def check_damages(
+    tmp_path: Path,
+    name: str,
+    write: Callable[[Path], object],
+    damages: Iterable[Damage],
+    dtype: str | None = None,
+) -> None:
+    """Check that each damage is a fault with a cause in words, and that the rest is read.
+
+    Args:
+        tmp_path: a folder for all of them.
+        name: of the format.
+        write: writes the files to a folder.
+        damages: of the files; one whose edit returns None is deleted.
+        dtype: the type of ids, where the user has given it.
+    """
+
+    def check(row: tuple[int, Damage]) -> None:
+        number, (path, edit, rows, fault) = row
+        folder = tmp_path / f"{name}-{number}"
+        folder.mkdir()
+        write(folder)
+        before = (folder / path).read_bytes()
+        after = edit(before)
+        assert after != before
+        (folder / path).write_bytes(after or b"")
+        if after is None:
+            (folder / path).unlink()
+        file = read_file(folder, name, dtype)
+        assert file.rows == rows, (file.rows, file.faults)
+        assert any(fault in text for text in file.faults), file.faults
+        assert all(len(text.split()) > 2 for text in file.faults), file.faults
+
+    check_rows(enumerate(damages), check)

@@ -115,11 +115,13 @@ class ColumnTokens(TokenFile):
         except DAMAGE as error:
             self.faults.append(f"it cannot be read after {row:,} rows ({explain(error)})")
         if every == 1 and self.rows not in {None, row}:
-            self.faults.append(f"it has {row:,} rows, and {self.rows:,} by its index")
+            self.faults.append(f"it has {row:,} rows, and {self.rows} by its index")
         self.faults += [f"{number:,} {what}" for what, number in self.problems.items() if number]
 
     def _to_rows(self, columns: Mapping[str, Lists]) -> TokenRows:
         ids, offsets = columns[next(iter(self.meanings))]
+        if ids.dtype.kind not in "iu":
+            raise ValueError(f"its ids are of type {ids.dtype}")
         self.dtype = self.dtype or ids.dtype.name
         lengths, aligned = np.diff(offsets), dict[Aligned, np.ndarray]()
         for name, (values, ends) in columns.items():

@@ -7,15 +7,15 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from corpusmill.audit.token_files import BATCH_TOKENS, Aligned, TokenFile, TokenRows
+from corpusmill.audit.token_files import BATCH_TOKENS, Aligned, TokenFile, TokenFolder, TokenRows
 from corpusmill.knobs import knob
 from corpusmill.location import Location
 
 INDEX_NUMBERS = knob("index_numbers", 2**20, test=7)
 """The numbers of an index that are read at once."""
 _MASK = np.dtype(np.uint8)
-# Returns the lengths of rows, some at a time, and adds to the faults of its file what it finds.
-Lengths = Callable[[list[str]], Iterator[npt.NDArray[np.int64]]]
+# Returns the lengths of rows, some at a time.
+Lengths = Callable[[], Iterator[np.ndarray]]
 
 
 @dataclass
@@ -52,9 +52,12 @@ class FlatTokens(TokenFile):
 
     def _plan(self) -> Iterator[tuple[int, TokenRows]]:
         """Yield where batches begin, in ids, and the batches without their ids."""
-        lengths = self.lengths(self.faults) if self.lengths else iter([np.array([self.stored])])
+        lengths = self.lengths() if self.lengths else iter([np.array([self.stored])])
         begin = row = 0
         for some in lengths:
+            if some.min() < 0:
+                self.faults.append("its index lets a row end before it begins")
+                return
             ends = begin + np.cumsum(some)
             rows = int(np.searchsorted(ends, self.stored, side="right"))
             if rows < len(some):
@@ -116,12 +119,34 @@ def _read_numbers(stream: BinaryIO, begin: int, dtype: np.dtype, number: int) ->
     return np.frombuffer(content, dtype)
 
 
-def count_stored(size: int, begin: int, dtype: str, faults: list[str]) -> int:
-    """Return how many ids fit into a file, and note where its size is no multiple of theirs."""
-    stored, rest = divmod(max(0, size - begin), np.dtype(dtype).itemsize)
+def open_flat(
+    folder: TokenFolder,
+    name: str,
+    token_format: str,
+    dtype: str,
+    begin: int = 0,
+    stated: int | str | None = None,
+) -> FlatTokens:
+    """Open a file by its size, as one row, and note where that contradicts something.
+
+    Args:
+        folder: of the file.
+        name: of the file.
+        token_format: name of its format.
+        dtype: NumPy name of the type of its ids.
+        begin: the byte of the first id.
+        stated: how many ids there are by something else; None without that.
+    """
+    title = f"{folder.location}/{name}"
+    file = FlatTokens(title, token_format, dtype, folder=folder.location, file=name, begin=begin)
+    size = np.dtype(dtype).itemsize
+    file.stored, rest = divmod(max(0, folder.sizes[name] - begin), size)
+    file.tokens = file.stored
     if rest:
-        faults.append(f"it ends within an id: {rest} of {np.dtype(dtype).itemsize} bytes are left")
-    return stored
+        file.faults.append(f"it ends within an id: {rest} of {size} bytes are left")
+    if stated not in {None, file.stored}:
+        file.faults.append(f"it has {file.stored:,} ids, and {stated} by what it says")
+    return file
 
 
 def read_index(

@@ -57,6 +57,9 @@ class _Array:
         name: of the array.
         driver: its version of Zarr.
 
+    Attributes:
+        room: the numbers that its chunks have room for.
+
     Raises:
         UserError: tensorstore is not installed.
     """
@@ -71,12 +74,12 @@ class _Array:
         store = {"driver": "file", "path": f"{path}/"} if path else f"{folder.location.url}/{name}/"
         self._array = tensorstore.open({"driver": driver, "kvstore": store}, open=True).result()
         chunks = sum(other.startswith(f"{name}/") for other in folder.sizes) - 1
-        self._room = chunks * self._array.chunk_layout.write_chunk.shape[0]
+        self.room = chunks * self._array.chunk_layout.write_chunk.shape[0]
 
     def read(self, begin: int, end: int) -> np.ndarray:
         """Return its values from one place to another."""
-        if end > self._room:
-            raise ValueError(f"{end:,} numbers are needed, and its chunks have {self._room:,}")
+        if end > self.room:
+            raise ValueError(f"{end:,} numbers are needed, and its chunks have {self.room:,}")
         return np.asarray(self._array[begin:end].read().result())
 
     def read_ends(self, begin: int, end: int) -> np.ndarray:
@@ -109,6 +112,8 @@ def _list_parts(
     rows = int(opened[ids][0].read(0, 1)[0])
     for row in range(0, rows, INDEX_NUMBERS):
         ends = opened[ids][0].read_ends(row, min(row + INDEX_NUMBERS, rows))
+        # What leads beyond the data is found when it is loaded.
+        ends = np.minimum(ends, opened[ids][1].room + 1)
         for _, some in cut_batches(np.diff(ends), 0, row):
             if some.is_begun:
                 yield partial(load, some.first, len(some.offsets) - 1)

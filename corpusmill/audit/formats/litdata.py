@@ -9,11 +9,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
 from corpusmill.audit.formats.columns import find_beside, join_beside
-from corpusmill.audit.formats.flat import FlatTokens, count_stored, read_index
+from corpusmill.audit.formats.flat import open_flat, read_index
 from corpusmill.audit.token_files import TokenFile, TokenFolder, TokenFormat, UnreadableFile
 
 _TYPES = {
@@ -42,32 +41,22 @@ def _open(folder: TokenFolder, name: str) -> Sequence[TokenFile]:
 
 
 def _open_chunk(folder: TokenFolder, index: str, chunk: Any, dtype: str) -> TokenFile:
-    title = f"{folder.location}/{chunk['filename']}"
     try:
         path = join_beside(folder, index, chunk["filename"])
     except FileNotFoundError as error:
+        title = f"{folder.location}/{chunk['filename']}"
         return UnreadableFile(title, "litdata", faults=[str(error)])
-    file = FlatTokens(title, "litdata", dtype, folder=folder.location, file=path)
-    file.begin = 4 * (chunk["chunk_size"] + 2)
-    file.stored = count_stored(folder.sizes[path], file.begin, dtype, file.faults)
-    file.tokens = file.stored
-    if chunk.get("dim") not in {None, file.stored}:
-        file.faults.append(f"its index says {chunk['dim']:,} ids, and it has {file.stored:,}")
-    file.lengths = partial(_read_lengths, folder, path, chunk["chunk_size"], dtype)
+    items = chunk["chunk_size"]
+    file = open_flat(folder, path, "litdata", dtype, 4 * (items + 2), chunk.get("dim"))
+    file.lengths = partial(_read_lengths, folder, path, items, np.dtype(dtype).itemsize)
     return file
 
 
-def _read_lengths(
-    folder: TokenFolder, path: str, items: int, dtype: str, faults: list[str]
-) -> Iterator[npt.NDArray[np.int64]]:
+def _read_lengths(folder: TokenFolder, path: str, items: int, size: int) -> Iterator[np.ndarray]:
     place = 4 * (items + 2)
     for ends in read_index(folder.location, path, "<u4", 8, items):
-        lengths = np.diff(np.append(place, ends.astype(np.int64)))
-        if lengths.min() < 0:
-            faults.append("its items do not follow each other")
-            return
+        yield np.diff(np.append(place, ends.astype(np.int64))) // size
         place = int(ends[-1])
-        yield lengths // np.dtype(dtype).itemsize
 
 
 FORMAT = TokenFormat(

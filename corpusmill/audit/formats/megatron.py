@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from corpusmill.audit.formats.flat import FlatTokens, count_stored, read_index
+from corpusmill.audit.formats.flat import open_flat, read_index
 from corpusmill.audit.token_files import TokenFile, TokenFolder, TokenFormat
 from corpusmill.formats.token_files import MEGATRON_HEADER, MEGATRON_MAGIC
 
@@ -38,16 +38,13 @@ def _open(folder: TokenFolder, name: str) -> Sequence[TokenFile]:
     dtype = _TYPES[code]
     if "f" in dtype:
         raise ValueError(f"its .idx says that ids are of type {np.dtype(dtype)}")
-    file = FlatTokens(
-        f"{folder.location}/{name}", "megatron", dtype, folder=folder.location, file=name
-    )
-    stored = count_stored(folder.sizes[name], 0, dtype, file.faults)
+    file = open_flat(folder, name, "megatron", dtype)
     rest = folder.sizes[index] - MEGATRON_HEADER.size - 12 * sequences - 8 * documents
     # A last section of modes, a byte for each sequence, is there in multimodal data sets.
     if rest not in {0, sequences}:
         file.faults.append(f"its .idx is {abs(rest):,} bytes too {'long' if rest > 0 else 'short'}")
-    file.stored = file.tokens = stored
-    file.lengths = partial(_read_lengths, folder, index, np.dtype(dtype).itemsize, sequences)
+    size = np.dtype(dtype).itemsize
+    file.lengths = partial(_read_lengths, folder, index, size, sequences, file.faults)
     return [file]
 
 
@@ -61,9 +58,6 @@ def _read_lengths(
     wrong = place = 0
     for some, their_begins in zip(lengths, begins, strict=False):
         length = some[: len(their_begins)].astype(np.int64)
-        if len(length) and length.min() < 0:
-            faults.append("its .idx has a sequence of a negative length")
-            return
         ends = place + np.cumsum(length)
         wrong += int(np.count_nonzero((ends - length) * size != their_begins[: len(length)]))
         place = int(ends[-1])

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
-from corpusmill.audit.formats.flat import FlatTokens, count_stored, read_index
+from corpusmill.audit.formats.flat import open_flat, read_index
 from corpusmill.audit.formats.raw import judge_dtype
 from corpusmill.audit.token_files import TokenFile, TokenFolder, TokenFormat
 
@@ -26,18 +25,11 @@ def _find(folder: TokenFolder) -> Mapping[str, Sequence[str]]:
 def _open(folder: TokenFolder, name: str) -> Sequence[TokenFile]:
     sizes, index = folder.sizes, f"{name}.index"
     described = (folder.location.read_any(f"{name}.metadata") or b"").decode(errors="replace")
-    tokenizer, said, *_ = [*described.splitlines(), "", ""]
-    file = FlatTokens(
-        f"{folder.location}/{name}",
-        "nanotron",
-        tokenizer=tokenizer.split("|")[0],
-        folder=folder.location,
-        file=name,
-    )
-    file.dtype = folder.dtype or judge_dtype(folder, name)
-    file.tokens = file.stored = count_stored(sizes[name], 0, file.dtype, file.faults)
-    if said.isdigit() and int(said) != file.stored:
-        file.faults.append(f"its .metadata says {int(said):,} ids, and it has {file.stored:,}")
+    tokenizer, stated, *_ = [*described.splitlines(), "", ""]
+    dtype = folder.dtype or judge_dtype(folder, name)
+    number = int(stated) if stated.isdecimal() else None
+    file = open_flat(folder, name, "nanotron", dtype, stated=number)
+    file.tokenizer = tokenizer.split("|")[0]
     if index in sizes:
         file.lengths = partial(_read_lengths, folder, index)
     else:
@@ -50,17 +42,11 @@ def _open(folder: TokenFolder, name: str) -> Sequence[TokenFile]:
     return [file]
 
 
-def _read_lengths(
-    folder: TokenFolder, index: str, faults: list[str]
-) -> Iterator[npt.NDArray[np.int64]]:
+def _read_lengths(folder: TokenFolder, index: str) -> Iterator[np.ndarray]:
     place = 0
     for ends in read_index(folder.location, index, "<i8"):
-        lengths = np.diff(ends, prepend=place)
-        if lengths.min() < 0:
-            faults.append("its .index lets a document end before it begins")
-            return
+        yield np.diff(ends, prepend=place)
         place = int(ends[-1])
-        yield lengths
 
 
 FORMAT = TokenFormat(

@@ -16,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from corpusmill.audit.formats.flat import INDEX_NUMBERS, FlatTokens, count_stored, read_index
+from corpusmill.audit.formats.flat import INDEX_NUMBERS, open_flat, read_index
 from corpusmill.audit.token_files import TokenFile, TokenFolder, TokenFormat
 
 _SUFFIXES = (".bin", ".npy", ".raw", ".tokens")
@@ -58,25 +58,22 @@ def _open(folder: TokenFolder, name: str) -> Sequence[TokenFile]:
     Raises:
         ValueError: it is an array of NumPy that holds no ids.
     """
-    file = FlatTokens(f"{folder.location}/{name}", "tokens", folder=folder.location, file=name)
-    size, said = folder.sizes[name], None
+    dtype, begin, stated = "", 0, None
     with folder.location.open(name) as stream:
         head = stream.read(4 * _LLM_C_NUMBERS)
         if head.startswith(_NUMPY):
-            file.dtype, file.begin, said = _read_numpy_head(stream)
+            dtype, begin, stated = _read_numpy_head(stream)
     if len(head) == 4 * _LLM_C_NUMBERS:
         magic, version, number = np.frombuffer(head, "<i4", 3).tolist()
         if magic in _LLM_C_TYPES and version == 1:
-            file.dtype, file.begin, said = _LLM_C_TYPES[magic], len(head), number
-    file.dtype = file.dtype or folder.dtype or judge_dtype(folder, name)
-    file.tokens = file.stored = count_stored(size, file.begin, file.dtype, file.faults)
-    if said is not None and said != file.stored:
-        file.faults.append(f"its header says {said:,} ids, and it has {file.stored:,}")
+            dtype, begin, stated = _LLM_C_TYPES[magic], len(head), number
+    dtype = dtype or folder.dtype or judge_dtype(folder, name)
+    file = open_flat(folder, name, "tokens", dtype, begin, stated)
     stem = name.rpartition(".")[0]
     if (index := f"{stem}.csv.gz") in folder.sizes:
-        file.lengths = partial(_read_table, folder, index)
+        file.lengths = partial(_read_table, folder, index, file.faults)
     elif (index := f"{stem}.lengths") in folder.sizes:
-        file.lengths = partial(_read_lengths, folder, index)
+        file.lengths = partial(read_index, folder.location, index, "<i4")
     else:
         file.is_stream = True
     return [file]
@@ -108,23 +105,12 @@ def _read_table(
         while some := [*islice(numbers, INDEX_NUMBERS)]:
             bounds = np.array(some, np.int64)
             wrong += int(np.count_nonzero(bounds[:, 0] != np.append(place, bounds[:-1, 1])))
-            lengths = np.diff(bounds[:, 1], prepend=place)
+            yield np.diff(bounds[:, 1], prepend=place)
             place = int(bounds[-1, 1])
-            yield np.maximum(lengths, 0)
     if wrong:
         faults.append(
             f"its .csv.gz lets {wrong:,} documents begin elsewhere than the one before ends"
         )
-
-
-def _read_lengths(
-    folder: TokenFolder, index: str, faults: list[str]
-) -> Iterator[npt.NDArray[np.int64]]:
-    for lengths in read_index(folder.location, index, "<i4"):
-        if lengths.min() < 0:
-            faults.append("its .lengths has a negative number")
-            return
-        yield lengths.astype(np.int64)
 
 
 FORMAT = TokenFormat(

@@ -31,9 +31,9 @@ def _find(folder: TokenFolder) -> Mapping[str, Sequence[str]]:
 def _open(folder: TokenFolder, name: str) -> list[TokenFile]:
     file = ColumnTokens(f"{folder.location}/{name}", "table")
     with folder.location.open(name) as stream:
-        schema, _ = _open_table(stream, name, ())
-        names = [one.name for one in schema if _holds_numbers(one.type)]
-    file.meanings = choose_columns(names)
+        schema, _ = _open_table(stream, name, pa.schema([]))
+    file.meanings = choose_columns(one.name for one in schema if _holds_numbers(one.type))
+    wanted = pa.schema([schema.field(column) for column in file.meanings])
 
     def load(batches: _Batches) -> Iterator[Mapping[str, Lists]]:
         for batch in batches:
@@ -41,7 +41,7 @@ def _open(folder: TokenFolder, name: str) -> list[TokenFile]:
 
     def list_parts() -> Iterator[Load]:
         with folder.location.open(name) as stream:
-            for batches in _open_table(stream, name, [*file.meanings])[1]:
+            for batches in _open_table(stream, name, wanted)[1]:
                 yield partial(load, batches)
 
     file.list_parts = list_parts
@@ -57,13 +57,15 @@ def _holds_numbers(kind: pa.DataType) -> bool:
 
 
 def _open_table(
-    stream: BinaryIO, name: str, names: Sequence[str]
+    stream: BinaryIO, name: str, wanted: pa.Schema
 ) -> tuple[pa.Schema, Iterator[_Batches]]:
-    """Return the schema of a table, and the batches of its parts, with some columns alone."""
+    """Return the schema of a table, and the batches of its parts, with the wanted columns alone."""
     if has_suffix(name, _TEXTS):
         lines = pa.PythonFile(open_decompressed(stream, name), mode="r")
         options = pa.json.ReadOptions(use_threads=False, block_size=_LINES)
-        reader = pa.json.open_json(lines, options)
+        # Other columns may have other types in later blocks.
+        known = {"explicit_schema": wanted, "unexpected_field_behavior": "ignore"} if wanted else {}
+        reader = pa.json.open_json(lines, options, pa.json.ParseOptions(**known))
         return reader.schema, (iter([batch]) for batch in reader)
     source = pa.PythonFile(TableStream(stream), mode="r")
     if name.endswith(".parquet"):
@@ -71,13 +73,16 @@ def _open_table(
         table = pq.ParquetFile(source, pre_buffer=False, buffer_size=_STEP)
         groups = ((n, table.metadata.row_group(n)) for n in range(table.num_row_groups))
         return table.schema_arrow, (
-            table.iter_batches(_fit(group.num_rows, group.total_byte_size), [n], names)
+            table.iter_batches(_fit(group.num_rows, group.total_byte_size), [n], wanted.names)
             for n, group in groups
         )
     try:
         reader = pa.ipc.open_file(source)
         batches = map(reader.get_batch, range(reader.num_record_batches))
     except pa.ArrowInvalid:  # a stream, as datasets writes it
+        source.seek(0)
+        if source.read(6) == b"ARROW1":
+            raise ValueError("it ends without its footer") from None
         source.seek(0)
         reader = batches = pa.ipc.open_stream(source)
     return reader.schema, (iter([batch]) for batch in batches)
