@@ -1,12 +1,10 @@
 """Token files are measured: all rows or a sample of them, in threads."""
 
 import os
-from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
-from queue import SimpleQueue
 
 import numpy as np
 
@@ -59,34 +57,28 @@ class Audit:
         return not (self.conventions.are_windows or any(file.is_stream for file in self.files))
 
 
-@dataclass
-class _Reading:
-    """Reads files one after the other, and notes what is wrong with each."""
+def _read(
+    files: Sequence[TokenFile], every: int, samples: list[np.ndarray]
+) -> Iterator[tuple[TokenRows, int]]:
+    """Yield the rows of files one after the other, and the number of each; note what is wrong."""
+    for number, file in enumerate(files):
+        try:
+            for batch, rows in enumerate(file.read(every)):
+                if not batch & (batch - 1):
+                    samples += _sample(rows, file.is_stream)
+                yield rows, number
+        except DAMAGE as error:
+            file.faults.append(f"it cannot be read to its end ({explain(error)})")
 
-    files: Sequence[TokenFile]
-    every: int
-    samples: list[np.ndarray] = field(default_factory=list)
 
-    def __iter__(self) -> Iterator[tuple[int, TokenRows]]:
-        for number, file in enumerate(self.files):
-            try:
-                for batch, rows in enumerate(file.read(self.every)):
-                    if not batch & (batch - 1):
-                        self._sample(rows, file.is_stream)
-                    yield number, rows
-            except DAMAGE as error:
-                file.faults.append(f"it cannot be read to its end ({explain(error)})")
-
-    def _sample(self, rows: TokenRows, is_stream: bool) -> None:
-        """Keep rows that lie evenly apart, or pieces of a stream."""
-        begins, ends = rows.offsets[:-1], rows.offsets[1:]
-        if is_stream:
-            begins = np.arange(0, len(rows.ids), SAMPLED_IDS)
-            ends = np.append(begins[1:], len(rows.ids))
-        for row in {*np.linspace(0, len(begins) - 1, _SAMPLED_ROWS, dtype=int).tolist()}:
-            ids = rows.ids[begins[row] : ends[row]]
-            if len(ids):
-                self.samples.append(ids[:SAMPLED_IDS].astype(np.int64))
+def _sample(rows: TokenRows, is_stream: bool) -> Iterator[np.ndarray]:
+    """Yield rows that lie evenly apart, or pieces of a stream."""
+    offsets = rows.offsets
+    if is_stream:
+        offsets = np.append(np.arange(0, max(1, len(rows.ids)), SAMPLED_IDS), len(rows.ids))
+    for row in {*np.linspace(0, len(offsets) - 2, _SAMPLED_ROWS, dtype=int).tolist()}:
+        if len(ids := rows.ids[offsets[row] : offsets[row + 1]]):
+            yield ids[:SAMPLED_IDS].astype(np.int64)
 
 
 def _join(parts: Sequence[TokenRows]) -> TokenRows:
@@ -109,36 +101,26 @@ def audit_files(files: Sequence[TokenFile], given: Given, every: int = 1) -> Aud
         given: what is known of their ids.
         every: reads one batch of so many.
     """
-    reading = _Reading(files, every)
-    batches, first = iter(reading), list[tuple[int, TokenRows]]()
-    while sum(len(rows.ids) for _, rows in first) < _JUDGED_IDS and (batch := next(batches, None)):
+    samples, first = list[np.ndarray](), list[tuple[TokenRows, int]]()
+    batches = _read(files, every, samples)
+    while sum(len(rows.ids) for rows, _ in first) < _JUDGED_IDS and (batch := next(batches, None)):
         first.append(batch)
-    is_stream = bool(first) and files[first[0][0]].is_stream
-    conventions = given.judge(_join([rows for _, rows in first]), is_stream)
+    is_stream = bool(first) and files[first[0][1]].is_stream
+    conventions = given.judge(_join([rows for rows, _ in first]), is_stream)
     threads = min(_MOST_THREADS, os.cpu_count() or 1)
     share = choose_share(sum(file.tokens or 0 for file in files))
     parts = [Measures(conventions, windows=Windows(share)) for _ in range(threads)]
-    idle: SimpleQueue[Measures] = SimpleQueue()
-    for part in parts:
-        idle.put(part)
-
-    def add(file: int, rows: TokenRows) -> None:
-        part = idle.get()
-        try:
-            part.add(rows, file)
-        finally:
-            idle.put(part)
-
+    running = dict[int, Future[None]]()
     with ThreadPoolExecutor(threads) as pool:
-        running: deque[Future[None]] = deque()
-        for file, rows in chain(first, batches):
-            running.append(pool.submit(add, file, rows))
-            if len(running) > threads:
-                running.popleft().result()
-        for future in running:
+        for number, (rows, file) in enumerate(chain(first, batches)):
+            thread = number % threads
+            if thread in running:
+                running[thread].result()
+            running[thread] = pool.submit(parts[thread].add, rows, file)
+        for future in running.values():
             future.result()
-    total = parts[0]
-    for part in parts[1:]:
+    total, *others = parts
+    for part in others:
         total.merge(part)
     total.windows.settle()
-    return Audit(files, total, reading.samples, every)
+    return Audit(files, total, samples, every)

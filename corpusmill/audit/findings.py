@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from corpusmill.audit.audit import Audit
+from corpusmill.audit.measures import LABEL_COUNTS
 from corpusmill.audit.text_checks import TextChecks
 from corpusmill.audit.token_files import TOKEN_FORMATS, Aligned
 from corpusmill.audit.tokenizer_checks import TokenizerChecks
@@ -26,37 +27,13 @@ _ENOUGH = 100
 _PERCENT = re.compile(r"(?<=\d)%")
 # The columns whose labels a loss compares as they are, without shifting them.
 _TARGETS = frozenset({"targets", "target_ids", "shift_labels", "y"})
+# The sentences of a finding.
+_KINDS = ("what", "cause", "cure")
 
 
 @cache
 def _sentences() -> dict[str, dict[str, str]]:
     return tomllib.loads((resources("corpusmill.audit") / "findings.toml").read_text())
-
-
-class _Judge:
-    """Judges quantities, and keeps the findings.
-
-    Args:
-        values: what sentences say, by name.
-    """
-
-    def __init__(self, **values: Any) -> None:
-        self._values, self.findings = values, list[Finding]()
-
-    def __call__(self, key: str, value: float, **values: Any) -> None:
-        """Judge a quantity.
-
-        Args:
-            key: of its sentences.
-            value: of the quantity.
-            values: what they say besides.
-        """
-        texts, name = _sentences()[key], key.partition(".")[0]
-        said = {**self._values, **values, "value": value}
-        said["way"] = _sentences()["ways"].get(said.get("way", ""), "")
-        parts = [texts[part].format_map(said) for part in ("what", "cause", "cure")]
-        parts = [_PERCENT.sub(" %", f"{part[:1].upper()}{part[1:]}") for part in parts]
-        self.findings += judge(name, value, *parts)
 
 
 def find(
@@ -72,139 +49,160 @@ def find(
     Returns:
         The findings, those that usually cause others first.
     """
-    ids, counts = audit.conventions, audit.measures.counts
-    tool = TOKEN_FORMATS[audit.files[0].format]
-
-    def name(token: int) -> str:
-        shown = f"{checks.show(token)} " if checks and token >= 0 else ""
-        return f"{shown}(id {token})" if token >= 0 else "a token of its own"
-
-    judge_one = _Judge(
-        tool=tool.tool, ends=tool.ends, begins=tool.begins,
-        begin=name(ids.begin), end=name(ids.end), unknown=name(ids.unknown), width=audit.width,
-        vocab_size=ids.vocab_size, tokens=counts["tokens"], dtype=audit.dtype,
-    )  # fmt: skip
-    _check_files(audit, judge_one)
-    _check_ids(audit, checks, judge_one)
-    _check_ends(audit, checks, judge_one)
-    _check_boundaries(audit, judge_one)
-    runs = {key: number for key, number in counts.items() if key.startswith("run.")}
-    longest = name(int(max(runs, key=runs.__getitem__, default="run.-1")[4:]))
-    judge_one("runs of one id", _share(sum(runs.values()), counts["tokens"]), longest=longest)
-    windows = audit.measures.windows
-    if windows.total >= FEWEST_ROWS:
-        judge_one("repeated windows", windows.repeated_share, windows=windows.total)
-    judge_one("empty rows", _share(counts["empty_rows"], counts["rows"] + counts["empty_rows"]))
-    judge_one("padding", _share(counts["padding"], counts["tokens"]))
+    judge = _Judge(audit, checks)
+    judge.check_files()
+    judge.check_ids()
+    judge.check_ends()
+    judge.check_boundaries()
+    judge.check_rows()
     for column in (Aligned.LABELS, Aligned.LEARNED):
-        if counts[f"{column}.rows"]:
-            _check_labels(audit, checks, column, judge_one)
-    for one in (checks, texts):
-        for key, value, values in one.judge() if one else ():
-            judge_one(key, value, **values)
-    return judge_one.findings
+        if audit.measures.counts[f"{column}.rows"]:
+            judge.check_labels(column)
+    for comparison in (checks, texts):
+        for key, value, values in comparison.judge() if comparison else ():
+            judge(key, value, **values)
+    return judge.findings
 
 
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
+class _Judge:
+    """Judges quantities, and keeps the findings.
 
+    Args:
+        audit: what was measured.
+        checks: what a tokenizer says of it; None without one.
+    """
 
-def _check_files(audit: Audit, judge_one: _Judge) -> None:
-    damaged = [file for file in audit.files if file.faults]
-    named = [f"{file.name}: {', '.join(file.faults)}" for file in damaged[:_NAMED_FILES]]
-    shown = "; ".join(named) + " and others" * (len(damaged) > len(named))
-    numbers = {"damaged": len(damaged), "files": len(audit.files)}
-    judge_one("unfinished files", len(damaged), named=shown, **numbers)
+    def __init__(self, audit: Audit, checks: TokenizerChecks | None) -> None:
+        ids, tool = audit.conventions, TOKEN_FORMATS[audit.files[0].format]
+        self._audit, self._checks, self._ids = audit, checks, ids
+        self._counts, self.findings = audit.measures.counts, list[Finding]()
+        self._values: dict[str, Any] = {
+            "tool": tool.tool, "ends": tool.ends, "begins": tool.begins, "way": "",
+            "begin": self._name(ids.begin), "end": self._name(ids.end),
+            "unknown": self._name(ids.unknown), "width": audit.width, "dtype": audit.dtype,
+            "vocab_size": ids.vocab_size, "tokens": self._counts["tokens"],
+        }  # fmt: skip
 
+    def _name(self, token: int) -> str:
+        if token < 0:
+            return "a token of its own"
+        shown = f"{self._checks.show(token)} " if self._checks else ""
+        return f"{shown}(id {token})"
 
-def _check_ids(audit: Audit, checks: TokenizerChecks | None, judge_one: _Judge) -> None:
-    ids, size, counts = audit.measures.ids, audit.conventions.vocab_size, audit.measures.counts
-    if not size:
-        return
-    beyond = int(ids[size:].sum()) + counts["uncounted"]
-    judge_one("ids beyond the vocabulary", beyond, largest=audit.measures.largest)
-    if np.dtype(audit.dtype).itemsize <= 2:
-        judge_one("ids too large for their type", max(0, size - 2**16))
-    if counts["tokens"] >= _ENOUGH * size:
-        judge_one("unused ids", 1 - int((ids[:size] > 0).sum()) / size)
-    if audit.conventions.unknown >= 0:
-        judge_one("unknown tokens", _share(int(ids[audit.conventions.unknown]), counts["tokens"]))
-    if checks:
-        replacements = sum(int(ids[token]) for token in checks.replacements)
-        judge_one("replacement characters", _share(replacements, counts["tokens"]))
+    def __call__(self, key: str, part: float, whole: float | None = None, **values: Any) -> None:
+        """Judge a quantity.
 
+        Args:
+            key: of its sentences.
+            part: the quantity.
+            whole: what it is a part of, so that its share is judged; None for itself.
+            values: what sentences say besides.
+        """
+        value = part if whole is None else part / whole if whole else 0.0
+        values = {**self._values, **values, "value": value}
+        values["way"] = _sentences()["ways"].get(values["way"], "")
+        sentences = (_sentences()[key][kind].format_map(values) for kind in _KINDS)
+        parts = [_PERCENT.sub(" %", f"{text[:1].upper()}{text[1:]}") for text in sentences]
+        self.findings += judge(key.partition(".")[0], value, *parts)
 
-def _check_ends(audit: Audit, checks: TokenizerChecks | None, judge_one: _Judge) -> None:
-    """Check what begins and ends documents."""
-    counts, ids = audit.measures.counts, audit.conventions
-    documents = counts["rows"]
-    if not audit.has_documents:
-        documents = counts["end.all"] - counts["end.doubled"]
-    # Where others end with it, those that are as long as the longest were cut.
-    cut = audit.measures.unended[audit.width] if counts["end.rows"] else 0
-    if audit.has_documents and documents >= FEWEST_ROWS:
-        judge_one("end of text", documents - counts["end.rows"] - cut, documents=documents)
-        judge_one("cut documents", _share(cut, documents))
-    elif not audit.has_documents and ids.end >= 0:
-        judge_one("end of text.nowhere", int(not documents))
-    if checks and checks.tokenizer.special.before and ids.begin >= 0:
-        begun = counts["begin.rows"] if audit.has_documents else counts["begin.all"]
-        # The first document of a stream may begin before it, and the last one end after it.
-        lacking = max(0, documents - begun - (0 if audit.has_documents else len(audit.files)))
-        judge_one("begin of text", lacking, documents=documents)
-    for mark in ("begin", "end"):
-        judge_one(f"doubled marks.{mark}", counts[f"{mark}.doubled"])
+    def check_files(self) -> None:
+        """Name the files that are damaged."""
+        files = self._audit.files
+        faults = [f"{file.name}: {', '.join(file.faults)}" for file in files if file.faults]
+        named = "; ".join(faults[:_NAMED_FILES]) + " and others" * (len(faults) > _NAMED_FILES)
+        self("unfinished files", len(faults), named=named, damaged=len(faults), files=len(files))
 
+    def check_ids(self) -> None:
+        """Compare ids with the vocabulary."""
+        numbers, size = self._audit.measures.ids, self._ids.vocab_size
+        if not size:
+            return
+        tokens = self._counts["tokens"]
+        beyond = int(numbers[size:].sum()) + self._counts["uncounted"]
+        self("ids beyond the vocabulary", beyond, largest=self._audit.measures.largest)
+        if np.dtype(self._audit.dtype).itemsize <= 2:
+            self("ids too large for their type", max(0, size - 2**16))
+        if tokens >= _ENOUGH * size:
+            self("unused ids", int(np.count_nonzero(numbers[:size] == 0)), size)
+        if self._ids.unknown >= 0:
+            self("unknown tokens", int(numbers[self._ids.unknown]), tokens)
+        if self._checks:
+            self("replacement characters", int(numbers[self._checks.replacements].sum()), tokens)
 
-def _check_boundaries(audit: Audit, judge_one: _Judge) -> None:
-    """Compare boundaries that ids, columns and the index have."""
-    counts = audit.measures.counts
-    inner = counts["end.all"] - counts["end.rows"] - counts["end.doubled"]
-    boundaries = counts["boundaries"]
-    # Where some tokens are not learned, and where most rows have several, the id ends turns.
-    has_labels = counts["labels.rows"] or counts["learned.rows"]
-    has_turns = has_labels or 2 * inner > counts["rows"]
-    if audit.has_documents and not boundaries and not has_turns:
-        judge_one("merged documents", _share(inner, counts["rows"]), inner=inner)
-    for name in ("unconfirmed", "unbounded") if counts["end.all"] and not has_labels else ():
-        if name == "unconfirmed" or counts[name] < boundaries:
-            numbers = {"boundaries": boundaries, name: counts[name]}
-            judge_one(f"unmarked boundaries.{name}", _share(counts[name], boundaries), **numbers)
-    for name in ("contradictions", "jumps", "holes"):
-        judge_one(f"contradicting columns.{name}", counts[name])
+    def check_ends(self) -> None:
+        """Check what begins and ends documents."""
+        counts, keeps_documents = self._counts, self._audit.has_documents
+        documents = counts["rows"] if keeps_documents else counts["end.all"] - counts["end.doubled"]
+        # Where others end with it, those that are as long as the longest were cut.
+        cut = self._audit.measures.unended[self._audit.width] if counts["end.rows"] else 0
+        if keeps_documents and documents >= FEWEST_ROWS:
+            self("end of text", documents - counts["end.rows"] - cut, documents=documents)
+            self("cut documents", cut, documents)
+        elif not keeps_documents and self._ids.end >= 0:
+            self("end of text.nowhere", int(not documents))
+        if self._checks and self._checks.tokenizer.special.before and self._ids.begin >= 0:
+            # The first document of a stream may begin before it, and the last one end after it.
+            begun = counts["begin.rows" if keeps_documents else "begin.all"]
+            begun += 0 if keeps_documents else len(self._audit.files)
+            self("begin of text", max(0, documents - begun), documents=documents)
+        for mark in ("begin", "end"):
+            self(f"doubled marks.{mark}", counts[f"{mark}.doubled"])
 
+    def check_boundaries(self) -> None:
+        """Compare boundaries that ids, columns and the index have."""
+        counts, rows = self._counts, self._counts["rows"]
+        inner = counts["end.all"] - counts["end.rows"] - counts["end.doubled"]
+        boundaries = counts["boundaries"]
+        has_labels = bool(counts["labels.rows"] or counts["learned.rows"])
+        # Where some tokens are not learned, and where most rows have several, the id ends turns.
+        has_turns = has_labels or 2 * inner > rows
+        if self._audit.has_documents and not boundaries and not has_turns:
+            self("merged documents", inner, rows, inner=inner)
+        for name in ("unconfirmed", "unbounded") if counts["end.all"] and not has_labels else ():
+            if name == "unconfirmed" or counts[name] < boundaries:
+                numbers = {"boundaries": boundaries, name: counts[name]}
+                self(f"unmarked boundaries.{name}", counts[name], boundaries, **numbers)
+        for name in ("contradictions", "jumps", "holes"):
+            self(f"contradicting columns.{name}", counts[name])
 
-def _check_labels(
-    audit: Audit, checks: TokenizerChecks | None, column: Aligned, judge_one: _Judge
-) -> None:
-    names = audit.files[0].label_names if column is Aligned.LABELS else ()
-    prefix, name = f"{column}.", ", ".join(names) or ("labels" if names else "the mask")
-    found = {
-        key.removeprefix(prefix): number
-        for key, number in audit.measures.counts.items()
-        if key.startswith(prefix)
-    }
-    is_mask = column is Aligned.LEARNED
-    turns = checks.count_turns(audit.measures.ids) if checks else 0
-    judge_one("unlearned rows", _share(found["rows_none"], found["rows"]), column=name)
-    others = found["comparable"] - found["same"] - found["following"]
-    is_masked = 4 * found["masked"] >= 3 * others > found["comparable"]
-    if not (is_mask or is_masked) and found["comparable"] >= FEWEST_ROWS:
-        are_targets = bool(names) and {*names} <= _TARGETS
-        key, number = ("never", "same") if are_targets else ("twice", "following")
-        judge_one(f"shifted labels.{key}", _share(found[number], found["comparable"]), column=name)
-        judge_one("labels of other tokens", _share(others, found["comparable"]), column=name)
-        if found["same"] < found["comparable"] // 2:
-            return  # where labels lie otherwise, nothing else of them is certain
-    # Texts may name a few tokens that begin turns.
-    learns_all = found["learned"] >= found["tokens"] and (is_mask or turns >= found["rows"])
-    judge_one("masks without effect", int(learns_all), column=name)
-    judge_one("learned padding", found["padding"], column=name)
-    if is_masked:
-        return  # neither ends nor turns are learned
-    if found["final_ends"] and found["learned"] < found["tokens"]:
-        lost = 1 - _share(found["learned_final_ends"], found["final_ends"])
-        judge_one("unlearned ends.final", lost)
-    if found["learned_final_ends"] and found["inner_ends"]:
-        lost = 1 - _share(found["learned_inner_ends"], found["inner_ends"])
-        judge_one("unlearned ends.inner", lost)
+    def check_rows(self) -> None:
+        """Check what tells little: ids and windows that occur again, and empty rows."""
+        counts, windows = self._counts, self._audit.measures.windows
+        runs = {key: number for key, number in counts.items() if key.startswith("run.")}
+        longest = self._name(int(max(runs, key=runs.__getitem__, default="run.-1")[4:]))
+        self("runs of one id", sum(runs.values()), counts["tokens"], longest=longest)
+        if windows.total >= FEWEST_ROWS:
+            self("repeated windows", windows.repeated_share, windows=windows.total)
+        self("empty rows", counts["empty_rows"], counts["rows"] + counts["empty_rows"])
+        self("padding", counts["padding"], counts["tokens"])
+
+    def check_labels(self, column: Aligned) -> None:
+        """Check what is learned, as labels or a mask tell it."""
+        is_mask = column is Aligned.LEARNED
+        names = () if is_mask else self._audit.files[0].label_names
+        name = ", ".join(names) or "the mask"
+        counts = {key: self._counts[f"{column}.{key}"] for key in LABEL_COUNTS}
+        comparable, same = counts["comparable"], counts["same"]
+        self("unlearned rows", counts["rows_none"], counts["rows"], column=name)
+        others = comparable - same - counts["following"]
+        is_masked = 4 * counts["masked"] >= 3 * others > comparable
+        if not (is_mask or is_masked) and comparable >= FEWEST_ROWS:
+            are_targets = bool(names) and {*names} <= _TARGETS
+            key, number = ("never", same) if are_targets else ("twice", counts["following"])
+            self(f"shifted labels.{key}", number, comparable, column=name)
+            self("labels of other tokens", others, comparable, column=name)
+            if same < comparable // 2:
+                return  # where labels lie otherwise, nothing else of them is certain
+        # Texts may name a few tokens that begin turns.
+        turns = self._checks.count_turns(self._audit.measures.ids) if self._checks else 0
+        has_turns, learns_all = turns >= counts["rows"], counts["learned"] >= counts["tokens"]
+        self("masks without effect", int(learns_all and (is_mask or has_turns)), column=name)
+        self("learned padding", counts["padding"], column=name)
+        if is_masked:
+            return  # neither ends nor turns are learned
+        ends, learned_ends = counts["final_ends"], counts["learned_final_ends"]
+        if ends and not learns_all:
+            self("unlearned ends.final", ends - learned_ends, ends)
+        if learned_ends and counts["inner_ends"]:
+            lost = counts["inner_ends"] - counts["learned_inner_ends"]
+            self("unlearned ends.inner", lost, counts["inner_ends"])

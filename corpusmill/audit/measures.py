@@ -100,10 +100,7 @@ def find_runs(ids: np.ndarray, shortest: int) -> tuple[np.ndarray, np.ndarray]:
     Example:
         [7, 0, 0, 0, 8] and 3 give [1] and [3].
     """
-    begins, lengths = (
-        np.empty(len(ids) // shortest, np.int64),
-        np.empty(len(ids) // shortest, np.int64),
-    )
+    begins, lengths = np.empty((2, len(ids) // shortest), np.int64)
     number = place = 0
     while place + shortest <= len(ids):
         # If a run covers the place, it covers the last one before the next place, too.
@@ -160,7 +157,7 @@ def sample_windows(ids: np.ndarray, share: int) -> np.ndarray:
         uint64[windows, 2]; windows of one id alone are left out.
     """
     limit = np.uint64(2**64 - 1) // np.uint64(share)
-    found, number = np.empty((64, 2), np.uint64), 0
+    hashes, number = np.empty((64, 2), np.uint64), 0
     leaving, state, even = np.uint64(1), np.uint64(0), np.uint64(0)
     for token in ids[:WINDOW]:
         leaving *= _BASE
@@ -179,13 +176,11 @@ def sample_windows(ids: np.ndarray, share: int) -> np.ndarray:
         if not is_mixed:
             even = state  # many windows may be of this one id
             continue
-        if number == len(found):
-            larger = np.empty((2 * number, 2), np.uint64)
-            larger[:number] = found
-            found = larger
-        found[number, 0], found[number, 1] = state * _OTHER_BASE, mix(other)
+        if number == len(hashes):
+            hashes = np.concatenate((hashes, hashes))
+        hashes[number, 0], hashes[number, 1] = state * _OTHER_BASE, mix(other)
         number += 1
-    return found[:number]
+    return hashes[:number]
 
 
 @dataclass
@@ -199,41 +194,44 @@ class Windows:
     """
 
     share: int = _FIRST_SHARE
-    hashes: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty((0, 2), np.uint64))
-    numbers: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    _new: list[npt.NDArray[np.uint64]] = field(default_factory=list)
+    hashes: np.ndarray = field(default_factory=lambda: np.empty((0, 2), np.uint64))
+    numbers: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    _new: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
 
-    def add(self, hashes: npt.NDArray[np.uint64]) -> None:
-        """Add windows of a sample that is as large or larger."""
-        self._new.append(hashes)
-        if sum(map(len, self._new)) > MOST_WINDOWS // 2:
+    def add(self, hashes: np.ndarray, numbers: np.ndarray | None = None) -> None:
+        """Add windows of a sample that is as large or larger.
+
+        Args:
+            hashes: uint64[windows, 2].
+            numbers: int64[windows], how often each occurs; None for once.
+        """
+        self._new.append((hashes, np.ones(len(hashes), np.int64) if numbers is None else numbers))
+        if sum(len(new) for new, _ in self._new) > MOST_WINDOWS // 2:
             self.settle()
 
     def settle(self) -> None:
         """Count equal windows, and take fewer into the sample if there are too many."""
-        hashes = np.concatenate([self.hashes, *self._new])
-        numbers = np.ones(len(hashes), np.int64)
-        numbers[: len(self.numbers)] = self.numbers
+        parts = zip((self.hashes, self.numbers), *self._new, strict=True)
+        hashes, numbers = map(np.concatenate, parts)
         self._new = []
+        order = np.lexsort((hashes[:, 1], hashes[:, 0]))
+        hashes, numbers = hashes[order], numbers[order]
+        is_first = np.ones(len(hashes), np.bool_)
+        is_first[1:] = (hashes[1:] != hashes[:-1]).any(axis=1)
+        hashes, numbers = hashes[is_first], np.add.reduceat(numbers, np.flatnonzero(is_first))
         while True:
-            kept = hashes[:, 0] <= np.uint64((2**64 - 1) // self.share)
-            hashes, numbers = hashes[kept], numbers[kept]
-            order = np.lexsort((hashes[:, 1], hashes[:, 0]))
-            hashes, numbers = hashes[order], numbers[order]
-            is_first = np.ones(len(hashes), np.bool_)
-            is_first[1:] = (hashes[1:] != hashes[:-1]).any(axis=1)
-            numbers = np.add.reduceat(numbers, np.flatnonzero(is_first)) if len(hashes) else numbers
-            hashes = hashes[is_first]
-            if len(hashes) <= MOST_WINDOWS // 2:
+            limit = np.uint64((2**64 - 1) // self.share)
+            kept = int(np.searchsorted(hashes[:, 0], limit, side="right"))
+            if kept <= MOST_WINDOWS // 2:
                 break
             self.share *= 2
-        self.hashes, self.numbers = hashes, numbers
+        self.hashes, self.numbers = hashes[:kept].copy(), numbers[:kept].copy()
 
     def merge(self, other: "Windows") -> None:
         """Add the windows of another part."""
         other.settle()
-        self._new.append(np.repeat(other.hashes, other.numbers, axis=0))
         self.share = max(self.share, other.share)
+        self.add(other.hashes, other.numbers)
         self.settle()
 
     @property
@@ -253,10 +251,8 @@ def to_unsigned(ids: np.ndarray) -> np.ndarray:
     Example:
         int64 [7, -1] gives uint32 [7, 4294967295].
     """
-    if ids.dtype == np.dtype("<i4"):
-        unsigned = np.ascontiguousarray(ids).view(np.uint32)
-    elif ids.dtype in {np.dtype("<u2"), np.dtype("<u4")}:
-        unsigned = np.ascontiguousarray(ids).view()
+    if ids.dtype.str in {"<u2", "<i4", "<u4"}:
+        unsigned = np.ascontiguousarray(ids).view(f"<u{ids.itemsize}")
     else:
         wide = ids.astype(np.int64)
         is_id = (wide >= 0) & (wide < 2**32)
@@ -303,17 +299,17 @@ def measure_labels(ids: np.ndarray, labels: np.ndarray, bounds: np.ndarray, end:
             if label < 0:
                 continue
             learned += 1
-            if not is_last and np.int64(ids[place + 1]) != token:
-                following = np.int64(ids[place + 1])
-                counts[4] += 1
-                counts[2] += label == token
-                counts[3] += label == following
-                if label not in (token, following):  # the vote of a majority (Boyer and Moore 1981)
-                    if votes <= 0:
-                        mask, votes = token, 1
-                    else:
-                        votes += 1 if token == mask else -1
-                    counts[5] += token == mask
+            following = token if is_last else np.int64(ids[place + 1])
+            if following == token:
+                continue
+            counts[4] += 1
+            counts[2] += label == token
+            counts[3] += label == following
+            if label in (token, following):
+                continue
+            # The vote of a majority (Boyer and Moore 1981).
+            mask, votes = (token, 1) if votes <= 0 else (mask, votes + (1 if token == mask else -1))
+            counts[5] += token == mask
         counts[0] += stop - begin
         counts[1] += learned
         counts[7] += stop > begin
@@ -332,12 +328,12 @@ class RowNote(NamedTuple):
     """A row that is shown.
 
     Attributes:
-        place: the number of its file, and its own in there.
+        address: the number of its file, and its own in there.
         length: the number of its ids.
         ids: the first ones.
     """
 
-    place: tuple[int, int]
+    address: tuple[int, int]
     length: int
     ids: tuple[int, ...]
 
@@ -359,7 +355,7 @@ class Measures:
 
     conventions: Conventions
     counts: Counter[str] = field(default_factory=Counter)
-    ids: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(COUNTED_IDS, np.int64))
+    ids: np.ndarray = field(default_factory=lambda: np.zeros(COUNTED_IDS, np.int64))
     lengths: Counter[int] = field(default_factory=Counter)
     unended: Counter[int] = field(default_factory=Counter)
     largest: int = 0
@@ -379,12 +375,10 @@ class Measures:
         for token, length in zip(ids[places[is_text]], lengths[is_text], strict=True):
             self.counts[f"run.{token}"] += int(length)
         if len(bounds):
-            self._count_ends(rows, ids, bounds)
             self._note(rows, ids, bounds, file)
-        segments = rows.columns.get(Aligned.SEGMENTS)
-        marks = {name: self._count_marks(name, ids, bounds, segments) for name in ("begin", "end")}
+        ends = self._count_marks(rows, ids, bounds)
         if rows.columns:
-            self._count_boundaries(rows, bounds, marks["end"])
+            self._count_boundaries(rows, bounds, ends)
             self._count_labels(rows, ids, bounds)
 
     def merge(self, other: "Measures") -> None:
@@ -398,132 +392,128 @@ class Measures:
         if other.notes:
             self._keep(*other.notes.values())
 
-    def _bound(self, rows: TokenRows, ids: np.ndarray) -> npt.NDArray[np.int64]:
+    def _bound(self, rows: TokenRows, ids: np.ndarray) -> np.ndarray:
         """Return int64[rows, 3] of the rows that are not empty, as `measure_labels` takes them."""
-        tails, pad = np.zeros(len(rows.offsets) - 1, np.int64), self.conventions.pad
+        pad = self.conventions.pad if rows.is_ended else -1
+        tails = measure_padding(rows, ids, rows.offsets, pad)
         if (attended := rows.columns.get(Aligned.ATTENDED)) is not None:
-            unused = (attended == 0).view(np.uint8)
-            tails = measure_tails(unused, rows.offsets, 1)
-            self.counts["holes"] += int(unused.sum() - tails.sum())
-        elif pad >= 0 and rows.is_ended:
-            tails = measure_tails(ids, rows.offsets, pad)
-            if pad == self.conventions.end:  # the first one ends the document
-                tails = np.maximum(tails - 1, 0)
+            self.counts["holes"] += int(np.count_nonzero(attended == 0) - tails.sum())
+        elif pad == self.conventions.end:  # the first one ends the document
+            tails = np.maximum(tails - 1, 0)
         bounds = np.stack([rows.offsets[:-1], rows.offsets[1:] - tails, rows.offsets[1:]], axis=1)
         is_full = bounds[:, 1] > bounds[:, 0]
         self.counts.update(padding=int(tails.sum()), empty_rows=int(np.count_nonzero(~is_full)))
         return bounds[is_full]
 
-    def _count_ends(self, rows: TokenRows, ids: np.ndarray, bounds: npt.NDArray[np.int64]) -> None:
-        """Count the rows that begin and end with the ids that begin and end documents."""
-        lengths, (begin, end) = bounds[:, 1] - bounds[:, 0], self.conventions[:2]
-        has_begin, has_end = np.ones((2, len(bounds)), np.bool_)
-        has_begin[0], has_end[-1] = rows.is_begun, rows.is_ended
-        is_begun = has_begin & (ids[bounds[:, 0]] == begin)
-        # A line break may follow the end, as in ChatML.
-        before = np.maximum(bounds[:, 0], bounds[:, 1] - 2)
-        is_ended = has_end & ((ids[bounds[:, 1] - 1] == end) | (ids[before] == end))
-        self.counts.update({
-            "rows": int(np.count_nonzero(has_end)),
-            "begin.rows": int(np.count_nonzero(is_begun)),
-            "end.rows": int(np.count_nonzero(is_ended)),
-        })  # fmt: skip
-        is_whole = has_begin & has_end
-        for counts, chosen in ((self.lengths, is_whole), (self.unended, is_whole & ~is_ended)):
-            numbers = np.bincount(lengths[chosen])
-            present = np.flatnonzero(numbers)
-            counts.update(dict(zip(present.tolist(), numbers[present].tolist(), strict=True)))
+    def _count_marks(self, rows: TokenRows, ids: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+        """Count the ids that begin and end documents, and return where those stand that end them.
 
-    def _count_marks(
-        self,
-        name: str,
-        ids: np.ndarray,
-        bounds: npt.NDArray[np.int64],
-        segments: np.ndarray | None,
-    ) -> npt.NDArray[np.int64]:
-        """Count an id that begins or ends documents, and return where it stands."""
-        token = getattr(self.conventions, name)
-        places = np.flatnonzero(ids == token) if token >= 0 else np.empty(0, np.int64)
-        places = places[~_are_padding(places, bounds)]
-        # Two are doubled; three and more are padding.
-        gaps = np.diff(places, prepend=-9, append=len(ids) + 9)
-        is_doubled = (gaps[1:-1] == 1) & (gaps[:-2] != 1) & (gaps[2:] != 1)
-        doubled = places[1:][is_doubled]
-        doubled = doubled[~are_among(doubled, bounds[:, 0])]  # one ends a row, one begins the next
-        if segments is not None:  # likewise, and the second one of BERT's may be empty
-            doubled = doubled[segments[doubled] == segments[doubled - 1]]
-        self.counts.update({f"{name}.all": len(places), f"{name}.doubled": len(doubled)})
+        Those at the begins and ends of rows are counted besides, and the lengths of rows.
+        """
+        has_begin, has_end = np.ones((2, len(bounds)), np.bool_)
+        has_begin[:1], has_end[-1:] = rows.is_begun, rows.is_ended
+        is_begun = has_begin & (ids[bounds[:, 0]] == self.conventions.begin)
+        # A line break may follow the end, as in ChatML.
+        last_two = np.maximum(bounds[:, 1, None] - (1, 2), bounds[:, :1])
+        is_ended = has_end & (ids[last_two] == self.conventions.end).any(axis=1)
+        is_whole, lengths = has_begin & has_end, bounds[:, 1] - bounds[:, 0]
+        for counts, chosen in ((self.lengths, is_whole), (self.unended, is_whole & ~is_ended)):
+            values, numbers = np.unique(lengths[chosen], return_counts=True)
+            counts.update(dict(zip(values.tolist(), numbers.tolist(), strict=True)))
+        self.counts["rows"] += int(np.count_nonzero(has_end))
+        places, segments = np.empty(0, np.int64), rows.columns.get(Aligned.SEGMENTS)
+        for name, at_edge in (("begin", is_begun), ("end", is_ended)):
+            token = getattr(self.conventions, name)
+            places = np.flatnonzero(ids == token) if token >= 0 else places[:0]
+            places = places[~_are_padding(places, bounds)]
+            # Two are doubled, unless one ends a row and one begins the next; more are padding.
+            gaps = np.diff(places, prepend=-9, append=len(ids) + 9)
+            is_doubled = (gaps[1:-1] == 1) & (gaps[:-2] != 1) & (gaps[2:] != 1)
+            doubled = _keep_inner(places[1:][is_doubled], bounds)
+            if segments is not None:  # likewise, and the second one of BERT's may be empty
+                doubled = doubled[segments[doubled] == segments[doubled - 1]]
+            self.counts.update({
+                f"{name}.all": len(places),
+                f"{name}.rows": int(np.count_nonzero(at_edge)),
+                f"{name}.doubled": len(doubled),
+            })  # fmt: skip
         return places
 
-    def _count_boundaries(
-        self, rows: TokenRows, bounds: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-    ) -> None:
+    def _count_boundaries(self, rows: TokenRows, bounds: np.ndarray, ends: np.ndarray) -> None:
         """Compare boundaries within rows, as columns have them, with ids that end documents."""
-        segments = rows.columns.get(Aligned.SEGMENTS)
-        positions = rows.columns.get(Aligned.POSITIONS)
-        found = list[npt.NDArray[np.int64]]()
-        for places in (
-            None if segments is None else 1 + np.flatnonzero(segments[1:] != segments[:-1]),
-            None if positions is None else np.flatnonzero(positions == 0),
-        ):
-            if places is not None:
-                inside = ~are_among(places, bounds[:, 0]) & ~_are_padding(places, bounds)
-                found.append(places[inside])
-        if not found:
-            return
-        if len(found) == 2:
-            self.counts["contradictions"] += len(np.setxor1d(found[0], found[1]))
-        if positions is not None:
+        boundaries = list[np.ndarray]()
+        if (segments := rows.columns.get(Aligned.SEGMENTS)) is not None:
+            changes = 1 + np.flatnonzero(segments[1:] != segments[:-1])
+            boundaries.append(_keep_inner(changes, bounds))
+        if (positions := rows.columns.get(Aligned.POSITIONS)) is not None:
+            boundaries.append(_keep_inner(np.flatnonzero(positions == 0), bounds))
             jumps = 1 + np.flatnonzero(np.diff(positions.astype(np.int64)) != 1)
-            jumps = jumps[(positions[jumps] != 0) & ~are_among(jumps, bounds[:, 0])]
-            self.counts["jumps"] += int(np.count_nonzero(~_are_padding(jumps, bounds)))
-        after = ends[ends + 1 < len(rows.ids)] + 1
-        after = after[~are_among(after, bounds[:, 1])]
-        self.counts.update(
-            boundaries=len(found[0]),
-            unconfirmed=len(np.setdiff1d(found[0], after)),
-            unbounded=len(np.setdiff1d(after, found[0])),
-        )
+            self.counts["jumps"] += int(np.count_nonzero(positions[_keep_inner(jumps, bounds)]))
+        if boundaries:
+            after_ends = _keep_inner(ends + 1, bounds)
+            self.counts.update(
+                contradictions=len(np.setxor1d(boundaries[0], boundaries[-1])),
+                boundaries=len(boundaries[0]),
+                unconfirmed=len(np.setdiff1d(boundaries[0], after_ends)),
+                unbounded=len(np.setdiff1d(after_ends, boundaries[0])),
+            )
 
-    def _count_labels(
-        self, rows: TokenRows, ids: np.ndarray, bounds: npt.NDArray[np.int64]
-    ) -> None:
+    def _count_labels(self, rows: TokenRows, ids: np.ndarray, bounds: np.ndarray) -> None:
         for name in (Aligned.LABELS, Aligned.LEARNED):
-            if (values := rows.columns.get(name)) is None:
+            if (labels := rows.columns.get(name)) is None:
                 continue
-            is_mask = name is Aligned.LEARNED
-            labels = np.where(values != 0, ids.astype(np.int64), -1) if is_mask else values
-            found = measure_labels(ids, labels.astype(np.int64), bounds, self.conventions.end)
+            if name is Aligned.LEARNED:  # a mask
+                labels = np.where(labels != 0, ids.astype(np.int64), -1)
+            numbers = measure_labels(ids, labels.astype(np.int64), bounds, self.conventions.end)
             keys = (f"{name}.{key}" for key in LABEL_COUNTS)
-            self.counts.update(dict(zip(keys, found.tolist(), strict=True)))
+            self.counts.update(dict(zip(keys, numbers.tolist(), strict=True)))
 
-    def _note(
-        self, rows: TokenRows, ids: np.ndarray, bounds: npt.NDArray[np.int64], file: int
-    ) -> None:
+    def _note(self, rows: TokenRows, ids: np.ndarray, bounds: np.ndarray, file: int) -> None:
+        """Keep the first, the last, the longest and the shortest row of these, too."""
         lengths = bounds[:, 1] - bounds[:, 0]
         for row in {0, len(lengths) - 1, int(lengths.argmax()), int(lengths.argmin())}:
             number = int(np.searchsorted(rows.offsets, bounds[row, 0], side="right")) - 1
             shown = ids[bounds[row, 0] : bounds[row, 1]][:SHOWN_IDS]
-            place = file, rows.first + number
-            self._keep(RowNote(place, int(lengths[row]), tuple(shown.tolist())))
+            address = file, rows.first + number
+            self._keep(RowNote(address, int(lengths[row]), (*shown.tolist(),)))
 
     def _keep(self, *notes: RowNote) -> None:
-        """Keep the first, the last, the longest and the shortest row."""
-        notes = (*self.notes.values(), *notes)
+        ordered = sorted((*self.notes.values(), *notes))
         self.notes = {
-            "first": min(notes, key=lambda note: note.place),
-            "last": max(notes, key=lambda note: note.place),
-            "longest": min(notes, key=lambda note: (-note.length, note.place)),
-            "shortest": min(notes, key=lambda note: (note.length, note.place)),
+            "first": ordered[0],
+            "last": ordered[-1],
+            "longest": max(ordered, key=lambda note: note.length),
+            "shortest": min(ordered, key=lambda note: note.length),
         }
 
 
-def _are_padding(
-    places: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
-    """Return bool[n], whether ids stand in the padding of their rows."""
-    if (bounds[:, 1] == bounds[:, 2]).all():  # there is none
-        return np.zeros(len(places), np.bool_)
-    rows = np.searchsorted(bounds[:, 0], places, side="right") - 1
-    are_padding: npt.NDArray[np.bool_] = places >= bounds[np.maximum(rows, 0), 1]
+def measure_padding(
+    rows: TokenRows, ids: np.ndarray, offsets: np.ndarray, pad: int
+) -> npt.NDArray[np.int64]:
+    """Return int64[rows], the padding at the end of each row by its attention mask, or by an id.
+
+    Args:
+        rows: the rows.
+        ids: unsigned integers[n], theirs.
+        offsets: int64[rows + 1], those of rows that are measured.
+        pad: the id of padding; -1 for none.
+    """
+    attended = rows.columns.get(Aligned.ATTENDED)
+    if attended is None and pad < 0:
+        return np.zeros(len(offsets) - 1, np.int64)
+    if attended is not None:
+        ids, pad = (attended == 0).view(np.uint8), 1
+    tails: npt.NDArray[np.int64] = measure_tails(ids, offsets, pad)
+    return tails
+
+
+def _are_padding(places: np.ndarray, bounds: np.ndarray) -> npt.NDArray[np.bool_]:
+    """Return bool[n], whether ids stand in the padding of their rows, or in none of these."""
+    rows = np.searchsorted(bounds[:, 0], places, side="right")
+    are_padding: npt.NDArray[np.bool_] = places >= np.append(0, bounds[:, 1])[rows]
     return are_padding
+
+
+def _keep_inner(places: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """Return the places within rows: none of padding, and none where a row begins."""
+    return places[~are_among(places, bounds[:, 0]) & ~_are_padding(places, bounds)]

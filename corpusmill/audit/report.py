@@ -5,19 +5,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from corpusmill.audit.audit import Audit
+from corpusmill.audit.measures import WINDOW
 from corpusmill.audit.token_files import Aligned
 from corpusmill.audit.tokenizer_checks import TokenizerChecks
 from corpusmill.errors import as_flag, count_things, option, spell
-from corpusmill.inspection.figures import (
-    Distribution,
-    Figure,
-    count_figure,
-    describe_distribution,
-    share_figure,
-)
+from corpusmill.inspection import figures
+from corpusmill.inspection.figures import Figure, count_figure, share_figure
 from corpusmill.inspection.findings import Finding
 
 FORMAT, FORMAT_VERSION = "corpusmill-audit", 1
+_KEYS = ("name", "format", "dtype", "tokens", "faults")
 # How a file of numbers begins, by which it is known as ours.
 NUMBERS_BEGIN = f'{{\n "format": "{FORMAT}"'.encode()
 
@@ -59,21 +56,15 @@ class AuditReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it, as `corpusmill audit --json` writes it."""
-        files = [
-            {name: getattr(file, name) for name in ("name", "format", "dtype", "tokens", "faults")}
-            for file in self.audit.files
-        ]
         return {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
-            "files": files,
+            "files": [{key: getattr(file, key) for key in _KEYS} for file in self.audit.files],
             "tokenizer": self.tokenizer,
             "conventions": self.audit.conventions._asdict(),
             "sampled": 1 / self.audit.every,
             "counts": dict(sorted(self.audit.measures.counts.items())),
-            "figures": [asdict(figure) for figure in self.figures],
-            "findings": [asdict(finding) for finding in self.findings],
-            "rows": [asdict(row) for row in self.rows],
+            **{key: [*map(asdict, getattr(self, key))] for key in ("figures", "findings", "rows")},
         }
 
 
@@ -85,41 +76,38 @@ def make_report(
     for why, note in audit.measures.notes.items():
         text = checks.decode(note.ids) if checks else " ".join(map(str, note.ids))
         text += " ..." * (note.length > len(note.ids))
-        file, row = note.place
+        file, row = note.address
         place = f"{audit.files[file].name}, row {row:,}"
-        shown.setdefault(note.place, ShownRow(why, place, note.length, text))
+        shown.setdefault(note.address, ShownRow(why, place, note.length, text))
     name = checks.tokenizer.public_name if checks else ""
     return AuditReport(audit, findings, name, [*_list_figures(audit, checks)], [*shown.values()])
 
 
 def _list_figures(audit: Audit, checks: TokenizerChecks | None) -> Iterator[Figure]:
-    counts, ids, measures = audit.measures.counts, audit.conventions, audit.measures
+    counts, measures = audit.measures.counts, audit.measures
     kind = "documents" if audit.has_documents else "rows"
     part = f", in a sample of one in {audit.every:,} parts" if audit.every > 1 else ""
-    yield count_figure(
-        "ids", counts["tokens"], f"in {count_things(len(audit.files), 'file')}{part}"
-    )
+    files = count_things(len(audit.files), "file")
+    yield count_figure("ids", counts["tokens"], f"in {files}{part}")
     if not any(file.is_stream for file in audit.files):
-        meaning = f"cut at {audit.width:,} ids, wherever documents end" * ids.are_windows
-        yield count_figure(kind, counts["rows"], meaning)
-        lengths = dict(sorted(measures.lengths.items()))
-        yield describe_distribution(Distribution("length", lengths))
+        meaning = f"cut at {audit.width:,} ids, wherever documents end"
+        yield count_figure(kind, counts["rows"], meaning * audit.conventions.are_windows)
+        lengths = figures.Distribution("length", dict(sorted(measures.lengths.items())))
+        yield figures.describe_distribution(lengths)
     different, largest = int((measures.ids > 0).sum()), f"the largest is {measures.largest:,}"
     yield count_figure("different ids", different, largest)
-    for name, token in (("begin", ids.begin), ("end", ids.end)):
-        if token >= 0:
+    for name in ("begin", "end"):
+        if (token := getattr(audit.conventions, name)) >= 0:
             shown = f"{checks.show(token)}, the id {token}" if checks else f"the id {token}"
-            places = f"; at the {name} of {counts[f'{name}.rows']:,} {kind}" * audit.has_documents
-            yield count_figure(f"{name}s", counts[f"{name}.all"], f"of {shown}{places}")
+            edges = f"; at the {name} of {counts[f'{name}.rows']:,} {kind}" * audit.has_documents
+            yield count_figure(f"{name}s", counts[f"{name}.all"], f"of {shown}{edges}")
         elif name == "end":
             meaning = f"are not known; {option('tokenizer')} or {option('end_id')} tells them"
             yield Figure("ends", 0, "-", spell(meaning, as_flag))
     if counts["padding"]:
         yield share_figure("padding", counts["padding"] / counts["tokens"], "of the ids")
-    if measures.windows.total:
-        meaning = (
-            f"of the windows of 64 ids occur before, as {measures.windows.total:,} of them tell"
-        )
+    if total := measures.windows.total:
+        meaning = f"of the windows of {WINDOW} ids occur before, as {total:,} of them tell"
         yield share_figure("repeated", measures.windows.repeated_share, meaning)
     for name in Aligned.LABELS, Aligned.LEARNED:
         if tokens := counts[f"{name}.tokens"]:

@@ -1,11 +1,10 @@
 """Whether the texts of a corpus are in token files: once, and with the ids of a tokenizer."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from corpusmill.arrays.distinct import hash_rows, sort_distinct
 from corpusmill.audit.audit import Audit
@@ -27,10 +26,10 @@ class Documents(NamedTuple):
         offsets: int64[documents + 1].
     """
 
-    ids: npt.NDArray[np.int64]
-    offsets: npt.NDArray[np.int64]
+    ids: np.ndarray
+    offsets: np.ndarray
 
-    def hash(self) -> npt.NDArray[np.uint64]:
+    def hash(self) -> np.ndarray:
         """Return uint64[documents, 2]: two hashes of each."""
         other = ~(self.ids << 1)
         return np.stack([hash_rows(ids, self.offsets) for ids in (self.ids, other)], axis=1)
@@ -42,10 +41,12 @@ class TextChecks:
     Args:
         audit: what was measured of the files.
         checks: the tokenizer.
-        texts: returns the texts of the corpus, each time it is called.
+        texts: yields the texts of the corpus, each time it is called.
     """
 
-    def __init__(self, audit: Audit, checks: TokenizerChecks, texts: Iterable[str]) -> None:
+    def __init__(
+        self, audit: Audit, checks: TokenizerChecks, texts: Callable[[], Iterator[str]]
+    ) -> None:
         self._audit, self._checks, self._texts = audit, checks, texts
         self._tokenizer = SentenceTokenizer(checks.tokenizer.json, np.dtype(np.int32))
 
@@ -60,30 +61,20 @@ class TextChecks:
             stored.add(documents.hash())
         for _, documents in self._read_corpus():
             wanted.add(documents.hash())
-        total = Windows(1)
-        for part in (stored, wanted):
-            total.merge(part)
-        # Both are of the share that the larger one has.
-        for part in (stored, wanted):
-            part.share = total.share
-            part.settle()
-        known, texts = (
-            {*_keys(stored)},
-            dict(zip(_keys(wanted), wanted.numbers.tolist(), strict=True)),
-        )
-        missing = texts.keys() - known
-        number = max(1, len(texts))
-        found = len(texts) - len(missing)
-        doubled = sum(
-            times > texts.get(key, times)
-            for key, times in zip(_keys(stored), stored.numbers.tolist(), strict=True)
-        )
-        yield "doubled texts", doubled / max(1, found), {"found": found}
+        for _ in range(2):  # until both are of the larger share
+            for windows in (stored, wanted):
+                windows.share = max(stored.share, wanted.share)
+                windows.settle()
+        in_files, in_corpus = _number(stored), _number(wanted)
+        missing = in_corpus.keys() - in_files.keys()
+        texts, present = max(1, len(in_corpus)), len(in_corpus) - len(missing)
+        doubled = sum(number > in_corpus.get(key, number) for key, number in in_files.items())
+        yield "doubled texts", doubled / max(1, present), {"found": present}
         if missing:
-            lost, other = self._compare_texts(missing, known - texts.keys())
+            lost, other = self._compare_texts(missing, in_files.keys() - in_corpus.keys())
             for key, examples in (("missing texts", lost), ("missing texts.other", other)):
-                said = {"texts": number, "example": examples[0] if examples else ""}
-                yield key, len(examples) / number, said
+                values = {"texts": texts, "example": examples[0] if examples else ""}
+                yield key, len(examples) / texts, values
 
     def _compare_texts(
         self, missing: set[tuple[int, int]], extra: set[tuple[int, int]]
@@ -91,29 +82,28 @@ class TextChecks:
         """Return the beginnings of texts that are not in the files, and of those with other ids."""
         decoded = set[str]()
         for documents in self._read_files():
-            for (begin, end), key in zip(
-                pairwise(documents.offsets), documents.hash(), strict=True
-            ):
+            for bounds, key in zip(pairwise(documents.offsets), documents.hash(), strict=True):
                 if (*key.tolist(),) in extra:
-                    decoded.add(self._checks.decode(documents.ids[begin:end].tolist()).strip())
+                    ids = documents.ids[slice(*bounds)].tolist()
+                    decoded.add(self._checks.decode(ids).strip())
             if len(decoded) > _MOST_DECODED:
                 break
         lost, other = list[str](), list[str]()
         for texts, documents in self._read_corpus():
             for text, key in zip(texts, documents.hash(), strict=True):
                 if (*key.tolist(),) in missing:
-                    parts = other if text.strip() in decoded else lost
-                    parts.append(repr(printable(text.strip()[:_SHOWN_LETTERS])))
+                    beginnings = other if text.strip() in decoded else lost
+                    beginnings.append(repr(printable(text.strip()[:_SHOWN_LETTERS])))
         return lost, other
 
     def _read_corpus(self) -> Iterator[tuple[list[str], Documents]]:
-        texts = filter(str.strip, self._texts)
-        while some := [*islice(texts, _BATCH_TEXTS)]:
-            content = [text.encode() for text in some]
+        texts = filter(str.strip, self._texts())
+        while batch := [*islice(texts, _BATCH_TEXTS)]:
+            content = [text.encode() for text in batch]
             offsets = np.cumsum([0, *map(len, content)])
             text = np.frombuffer(b"".join(content), np.uint8)
             ids, ends = self._tokenizer.encode(text, offsets)
-            yield some, self._drop_marks(ids.astype(np.int64), ends[1:])
+            yield batch, self._drop_marks(ids.astype(np.int64), ends[1:])
 
     def _read_files(self) -> Iterator[Documents]:
         """Yield the documents of files; those of streams and cut rows end where ids end them."""
@@ -128,7 +118,7 @@ class TextChecks:
                 yield self._drop_marks(ids, ends)
             yield self._drop_marks(rest, np.array([len(rest)]))
 
-    def _drop_marks(self, ids: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Documents:
+    def _drop_marks(self, ids: np.ndarray, ends: np.ndarray) -> Documents:
         """Return documents that end at some places."""
         marks = self._audit.conventions
         is_text = ~np.isin(ids, (marks.begin, marks.end, marks.pad))
@@ -136,5 +126,7 @@ class TextChecks:
         return Documents(ids[is_text], sort_distinct(kept))
 
 
-def _keys(windows: Windows) -> list[tuple[int, int]]:
-    return [(one, two) for one, two in windows.hashes.tolist()]
+def _number(windows: Windows) -> dict[tuple[int, int], int]:
+    """Return how often each document occurs, by its hashes."""
+    hashes = ((first, second) for first, second in windows.hashes.tolist())
+    return dict(zip(hashes, windows.numbers.tolist(), strict=True))

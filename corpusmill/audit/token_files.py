@@ -170,3 +170,24 @@ TOKEN_FORMATS: Plugins[TokenFormat] = Plugins(
     "a corpusmill.audit.token_files.TokenFormat",
 )
 """The formats, those first whose files another one would take for its own."""
+
+
+def open_files(folder: TokenFolder, chosen: str | None, wanted: str) -> Iterator[TokenFile]:
+    """Open the token files of a folder, each in the first format that takes it.
+
+    Args:
+        folder: the files.
+        chosen: the only format that is tried; None for all.
+        wanted: name of the only file that is opened, with those that belong to it; empty for all.
+    """
+    taken = set[str]()
+    for name in [chosen] if chosen else TOKEN_FORMATS.names:
+        for file, parts in sorted(TOKEN_FORMATS[name].find(folder).items()):
+            files = {file, *parts}
+            if files & taken or (wanted and wanted not in files):
+                continue
+            taken |= files
+            try:
+                yield from TOKEN_FORMATS[name].open(folder, file)
+            except DAMAGE as error:
+                yield UnreadableFile(f"{folder.location}/{file}", name, faults=[explain(error)])

@@ -7,11 +7,11 @@ have no model beside them GPT-2's pre-tokenizer, whatever they say (allenai/open
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from corpusmill.audit.audit import SAMPLED_IDS, Audit
@@ -36,63 +36,34 @@ _EDGE, _CUT = -2, -1
 # A space, as vocabularies write it, and a letter: pieces begin there, whatever is before.
 _BEGINS_WORD = re.compile(r"[\u0120\u2581]\w")
 
+_BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+_SPLIT = {"type": "Split", "behavior": "Isolated", "invert": False}
 Described = dict[str, Any]
 # Changes a parsed tokenizer.json as some library does; False where that changes nothing.
 Change = Callable[[Described], bool]
 
 
-def _give_byte_level(described: Described) -> bool:
-    steps = (described.get("pre_tokenizer") or {}).get("pretokenizers", [])
-    if not any(step["type"] == "ByteLevel" for step in steps):
+def _split(pattern: str, described: Described) -> bool:
+    """Cut words before byte-level pieces by a pattern; by ByteLevel's own if it is empty."""
+    old = described.get("pre_tokenizer") or {}
+    steps = old.get("pretokenizers", [old])
+    is_byte_level = any(step.get("type") == "ByteLevel" for step in steps)
+    if not is_byte_level or (steps == [old] and not pattern):
         return False
-    described["pre_tokenizer"] = {
-        "type": "ByteLevel",
-        "add_prefix_space": False,
-        "trim_offsets": True,
-        "use_regex": True,
-    }
+    pieces = {**_BYTE_LEVEL, "use_regex": not pattern}
+    split = {**_SPLIT, "pattern": {"Regex": pattern}}
+    whole = {"type": "Sequence", "pretokenizers": [split, pieces]}
+    described["pre_tokenizer"] = whole if pattern else pieces
     return True
 
 
-def _split_by(pattern: str) -> Change:
-    def change(described: Described) -> bool:
-        pre_tokenizer = described.get("pre_tokenizer") or {}
-        steps = [
-            step["type"]
-            for step in pre_tokenizer.get("pretokenizers", [pre_tokenizer])
-            if "type" in step
-        ]
-        if "ByteLevel" not in steps or pattern in json.dumps(pre_tokenizer):
-            return False
-        split = {
-            "type": "Split",
-            "pattern": {"Regex": pattern},
-            "behavior": "Isolated",
-            "invert": False,
-        }
-        whole = {
-            "type": "ByteLevel",
-            "add_prefix_space": False,
-            "trim_offsets": True,
-            "use_regex": False,
-        }
-        described["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, whole]}
-        return True
-
-    return change
-
-
-def _set(part: str, kind: str, key: str, value: object) -> Change:
-    """Return what gives a part of a kind another value."""
-
-    def change(described: Described) -> bool:
-        step = described.get(part) or {}
-        is_other = step.get("type") == kind and step.get(key) != value
-        if is_other:
-            step[key] = value
-        return is_other
-
-    return change
+def _set(part: str, kind: str, key: str, value: object, described: Described) -> bool:
+    """Give a part of a kind another value."""
+    step = described.get(part) or {}
+    if step.get("type") != kind or step.get(key) == value:
+        return False
+    step[key] = value
+    return True
 
 
 def _drop_normalizer(described: Described) -> bool:
@@ -102,19 +73,19 @@ def _drop_normalizer(described: Described) -> bool:
 
 # What libraries do to a tokenizer, by the names of their sentences in findings.toml.
 _CHANGES: dict[str, Change] = {
-    "byte-level": _give_byte_level,
-    "no-prefix-space": _set("pre_tokenizer", "ByteLevel", "add_prefix_space", False),
-    "legacy": _set("pre_tokenizer", "Metaspace", "prepend_scheme", "always"),
-    "not-legacy": _set("pre_tokenizer", "Metaspace", "prepend_scheme", "first"),
-    "no-dummy-prefix": _set("pre_tokenizer", "Metaspace", "prepend_scheme", "never"),
+    "byte-level": partial(_split, ""),
+    "no-prefix-space": partial(_set, "pre_tokenizer", "ByteLevel", "add_prefix_space", False),
+    "legacy": partial(_set, "pre_tokenizer", "Metaspace", "prepend_scheme", "always"),
+    "not-legacy": partial(_set, "pre_tokenizer", "Metaspace", "prepend_scheme", "first"),
+    "no-dummy-prefix": partial(_set, "pre_tokenizer", "Metaspace", "prepend_scheme", "never"),
     "no-normalizer": _drop_normalizer,
-    "merges": _set("model", "BPE", "ignore_merges", False),
-    "ignore-merges": _set("model", "BPE", "ignore_merges", True),
-    "cl100k": _split_by(CL100K),
-    "o200k": _split_by(O200K),
-    "qwen2": _split_by(QWEN2),
-    "deepseek": _split_by(DEEPSEEK),
-    "gpt2": _split_by(GPT2),
+    "merges": partial(_set, "model", "BPE", "ignore_merges", False),
+    "ignore-merges": partial(_set, "model", "BPE", "ignore_merges", True),
+    "cl100k": partial(_split, CL100K),
+    "o200k": partial(_split, O200K),
+    "qwen2": partial(_split, QWEN2),
+    "deepseek": partial(_split, DEEPSEEK),
+    "gpt2": partial(_split, GPT2),
 }
 
 
@@ -135,8 +106,8 @@ class TokenizerChecks:
         self._library = load_tokenizer(tokenizer.json)
         # Of tokens within words, in vocabularies like BERT's.
         self._prefix = json.loads(tokenizer.json)["model"].get("continuing_subword_prefix") or ""
-        found = map(self._library.token_to_id, _REPLACEMENTS)
-        self.replacements = [token for token in found if token is not None]
+        replacements = map(self._library.token_to_id, _REPLACEMENTS)
+        self.replacements = [token for token in replacements if token is not None]
 
     def show(self, *ids: int) -> str:
         """Return tokens as they are written in the vocabulary."""
@@ -145,15 +116,13 @@ class TokenizerChecks:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; those that the tokenizer lacks are left out."""
-        known = [token for token in ids if 0 <= token < self.tokenizer.vocab_size]
-        return self._library.decode(known, skip_special_tokens=False)
+        tokens = [token for token in ids if 0 <= token < self.tokenizer.vocab_size]
+        return self._library.decode(tokens, skip_special_tokens=False)
 
-    def count_turns(self, numbers: npt.NDArray[np.int64]) -> int:
+    def count_turns(self, numbers: np.ndarray) -> int:
         """Count the tokens that begin turns of a conversation, in the numbers of all ids."""
-        special = (
-            token for token in self.tokenizer.special.all_ids if _TURNS.search(self.show(token))
-        )
-        return sum(int(numbers[token]) for token in special)
+        special = self.tokenizer.special.all_ids
+        return sum(int(numbers[token]) for token in special if _TURNS.search(self.show(token)))
 
     def judge(self) -> Iterator[tuple[str, float, Mapping[str, Any]]]:
         """Encode samples again, as the tokenizer is and in the ways of libraries.
@@ -165,26 +134,22 @@ class TokenizerChecks:
         if mask is not None and counts[mask] > _MASKED * counts.sum():
             return  # other tokens stand in the place of some
         unknown, size = self._audit.conventions.unknown, self.tokenizer.vocab_size
-        samples = [
-            ids
-            for ids in map(self._trim, self._audit.samples)
-            if ids and max(ids) < size and unknown not in ids
-        ]
+        stretches = map(self._trim, self._audit.samples)
+        samples = [ids for ids in stretches if ids and max(ids) < size and unknown not in ids]
         texts = [self.decode(ids) for ids in samples]
         again = _encode(self._library, texts)
-        wrong = [n for n, ids in enumerate(samples) if ids != again[n]]
+        wrong = [pair for pair in zip(samples, again, strict=True) if pair[0] != pair[1]]
         if len(wrong) < _FEWEST_WRONG:
             return
         share, number = len(wrong) / len(samples), len(samples)
         ratio = sum(map(len, samples)) / max(1, sum(map(len, again))) - 1
-        example = self._show_difference(samples[wrong[0]], again[wrong[0]])
-        said = {"documents": number, "ratio": ratio, "example": example}
+        values = {"documents": number, "ratio": ratio, "example": self._show_difference(*wrong[0])}
         if share > USUAL["other tokens"].high:
             rest, way = min(self._try_changes(samples, texts), default=(1.0, ""))
             if rest <= _EXPLAINED * share:
-                yield "other tokens.explained", share, {**said, "rest": rest, "way": way}
+                yield "other tokens.explained", share, {**values, "rest": rest, "way": way}
                 return
-        yield "other tokens", share, said
+        yield "other tokens", share, values
 
     def _try_changes(
         self, samples: Sequence[Sequence[int]], texts: Sequence[str]
@@ -197,7 +162,7 @@ class TokenizerChecks:
                 differing = sum(ids != other for ids, other in zip(samples, again, strict=True))
                 yield differing / len(samples), way
 
-    def _trim(self, ids: npt.NDArray[np.int64]) -> list[int]:
+    def _trim(self, ids: np.ndarray) -> list[int]:
         """Return the longest stretch without special ids; where it is cut, between words."""
         marks, keeps = self._audit.conventions, self._audit.has_documents
         edges = {_EDGE, marks.begin, marks.end, marks.pad} - {-1}
@@ -207,11 +172,7 @@ class TokenizerChecks:
         tokens: list[int] = [first, *ids.tolist(), last]
         places = [0, *(n for n, token in enumerate(tokens) if token in special), len(tokens) - 1]
         gaps = sorted(pairwise(places), key=lambda pair: pair[0] - pair[1])
-        whole = (
-            (n, end)
-            for n, end in gaps
-            if edges.issuperset((tokens[n], tokens[end])) and end > n + 1
-        )
+        whole = ((n, m) for n, m in gaps if edges.issuperset((tokens[n], tokens[m])) and m > n + 1)
         begin, end = next(whole, gaps[0])
         stretch = tokens[begin + 1 : end]
         if self._prefix or tokens[begin] not in edges:
@@ -222,16 +183,14 @@ class TokenizerChecks:
 
     def _find_word(self, tokens: Sequence[int]) -> int:
         """Return the first place where a word begins; 0 if none is known."""
-        names = [self._library.id_to_token(token) or "" for token in tokens]
+        names = (self._library.id_to_token(token) or "" for token in tokens)
         if self._prefix:
             return next((n for n, name in enumerate(names) if not name.startswith(self._prefix)), 0)
         return next((n for n, name in enumerate(names) if _BEGINS_WORD.match(name)), 0)
 
     def _show_difference(self, ids: Sequence[int], again: Sequence[int]) -> str:
-        place = next(
-            (n for n, pair in enumerate(zip(ids, again, strict=False)) if pair[0] != pair[1]),
-            min(len(ids), len(again)),
-        )
+        pairs = enumerate(zip_longest(ids, again))
+        place = next(n for n, (token, other) in pairs if token != other)
         theirs, ours = (self.show(*tokens[place : place + _SHOWN]) for tokens in (ids, again))
         return f"{theirs or 'nothing'!r} for {ours or 'nothing'!r}"
 

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
+from itertools import chain
 
 from corpusmill.audit.audit import audit_files
 from corpusmill.audit.conventions import Given
@@ -10,12 +12,11 @@ from corpusmill.audit.findings import find
 from corpusmill.audit.report import NUMBERS_BEGIN, AuditReport, make_report
 from corpusmill.audit.text_checks import TextChecks
 from corpusmill.audit.token_files import (
-    DAMAGE,
     TOKEN_FORMATS,
     TokenFile,
     TokenFolder,
     UnreadableFile,
-    explain,
+    open_files,
 )
 from corpusmill.audit.tokenizer_checks import TokenizerChecks
 from corpusmill.commands.audit import Audit
@@ -26,7 +27,6 @@ from corpusmill.console.terminal_report import print_audit
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.input_formats import read_file
 from corpusmill.errors import UserError, option
-from corpusmill.location import Location
 from corpusmill.tokenization.sources.read import read_tokenizer
 
 
@@ -67,19 +67,20 @@ def _judge(command: Audit, call: Call, files: Sequence[TokenFile]) -> AuditRepor
     if all(isinstance(file, UnreadableFile) for file in files):
         cause = f"it cannot be read as {formats[0]}: {files[0].faults[0]}"
         raise UserError(files[0].name, cause, f"Give {option('format')}, or copy it again")
+    tokenizer = None
     given = Given(command.begin_id, command.end_id, command.pad_id)
     # A data set of ours has its tokenizer; what other files name may be anything.
-    named = command.tokenizer or files[0].tokenizer * (formats == ["corpusmill"])
-    if not named:
-        measured = audit_files(files, given, round(1 / command.sample))
-        return make_report(measured, find(measured), None)
-    tokenizer = read_tokenizer(
-        named, lambda path: call.locate(path).read_any(), command.tokenizer_options
-    )
-    given = replace(given, special=tokenizer.special, vocab_size=tokenizer.vocab_size)
+    name = command.tokenizer or files[0].tokenizer * (formats == ["corpusmill"])
+    if name:
+        tokenizer = read_tokenizer(
+            name, lambda path: call.locate(path).read_any(), command.tokenizer_options
+        )
+        given = replace(given, special=tokenizer.special, vocab_size=tokenizer.vocab_size)
     measured = audit_files(files, given, round(1 / command.sample))
-    checks = TokenizerChecks(tokenizer, measured)
-    texts = TextChecks(measured, checks, Corpus(command, call)) if command.text else None
+    checks = TokenizerChecks(tokenizer, measured) if tokenizer else None
+    texts = None
+    if checks and command.text:
+        texts = TextChecks(measured, checks, partial(_read_texts, command, call))
     return make_report(measured, find(measured, checks, texts), checks)
 
 
@@ -96,7 +97,7 @@ def _open_all(command: Audit, call: Call) -> Iterator[TokenFile]:
             wanted = path.url.rpartition("/")[2]
             folder = call.locate(text.removesuffix(wanted) or ".")
             sizes = {name: size for name, size in folder.list().items() if "/" not in name}
-        opened = [*_open_folder(TokenFolder(folder, sizes, command.dtype), command.format, wanted)]
+        opened = [*open_files(TokenFolder(folder, sizes, command.dtype), command.format, wanted)]
         if not opened:
             is_there = wanted in sizes if wanted else bool(sizes)
             cause = "there is no token file" if is_there else "there is no such file or folder"
@@ -104,38 +105,15 @@ def _open_all(command: Audit, call: Call) -> Iterator[TokenFile]:
         yield from opened
 
 
-def _open_folder(folder: TokenFolder, chosen: str | None, wanted: str) -> Iterator[TokenFile]:
-    """Open the token files of a folder, or the wanted one alone, each in the first format."""
-    taken = set[str]()
-    for name in [chosen] if chosen else TOKEN_FORMATS.names:
-        for file, parts in sorted(TOKEN_FORMATS[name].find(folder).items()):
-            if not taken.isdisjoint({file, *parts}) or (wanted and wanted not in {file, *parts}):
-                continue
-            taken.update((file, *parts))
-            try:
-                yield from TOKEN_FORMATS[name].open(folder, file)
-            except DAMAGE as error:
-                yield UnreadableFile(f"{folder.location}/{file}", name, faults=[explain(error)])
-
-
-@dataclass
-class Corpus:
-    """The texts of a corpus, read anew each time."""
-
-    command: Audit
-    call: Call
-
-    def __iter__(self) -> Iterator[str]:
-        options = replace(self.command.documents, sentence_rule="document")
-        for number, path in enumerate(self._list()):
-            part = FileRange(str(path), number, options, format_is_known=False)
-            with path.open() as stream:
-                for batch in read_file(stream, part):
-                    for sentences in batch.documents.column("sentences").to_pylist():
-                        yield from sentences
-
-    def _list(self) -> Sequence[Location]:
-        places = [self.call.locate(path) for path in self.command.text]
-        return [
-            place / name if name else place for place in places for name in place.list() or [""]
-        ]
+def _read_texts(command: Audit, call: Call) -> Iterator[str]:
+    """Yield the texts of the corpus."""
+    options = replace(command.documents, sentence_rule="document")
+    folders = [call.locate(path) for path in command.text]
+    files = [
+        folder / name if name else folder for folder in folders for name in folder.list() or [""]
+    ]
+    for number, file in enumerate(files):
+        part = FileRange(str(file), number, options, format_is_known=False)
+        with file.open() as stream:
+            for batch in read_file(stream, part):
+                yield from chain.from_iterable(batch.documents.column("sentences").to_pylist())

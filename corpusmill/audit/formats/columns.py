@@ -1,18 +1,17 @@
 """Columns by their usual names, as rows of tokens."""
 
-import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusmill.arrays.ragged import to_numpy
 from corpusmill.audit.formats.flat import cut_batches
-from corpusmill.audit.token_files import DAMAGE, Aligned, TokenFile, TokenFolder, TokenRows, explain
+from corpusmill.audit.token_files import DAMAGE, Aligned, TokenFile, TokenRows, explain
 
 IDS, LENGTHS, BOUNDS = "ids", "lengths", "bounds"
 """Meanings of columns besides those of `Aligned`: the ids; lengths of documents in the row; where
@@ -30,9 +29,9 @@ _NAMES = {
 }
 
 # The values of a column, any[total], and where those of each row begin, int64[rows + 1] from 0.
-Lists = tuple[np.ndarray, npt.NDArray[np.int64]]
-# Reads consecutive rows of a file, some at a time, without those before them.
-Load = Callable[[], Iterator[Mapping[str, Lists]]]
+Lists = tuple[np.ndarray, np.ndarray]
+# Consecutive rows of a file by their columns, some at a time; they are read when they are taken.
+Part = Iterable[Mapping[str, Lists]]
 
 
 def choose_columns(names: Iterable[str]) -> dict[str, str]:
@@ -44,43 +43,13 @@ def choose_columns(names: Iterable[str]) -> dict[str, str]:
     present = {*names}
     if "masked_lm_positions" in present:  # BERT's segments are two sentences
         present.discard("segment_ids")
-    found = {name: str(kind) for kind in _NAMES for name in _NAMES[kind].split() if name in present}
-    ids = next((name for name in found if found[name] == IDS), None)
+    meanings = {
+        name: str(kind) for kind in _NAMES for name in _NAMES[kind].split() if name in present
+    }
+    ids = next((name for name in meanings if meanings[name] == IDS), None)
     if ids is None:
         raise ValueError(f"it has no lists of ids by a name such as {_NAMES[IDS].split()[0]}")
-    return {name: meaning for name, meaning in found.items() if name == ids or meaning != IDS}
-
-
-def find_beside(folder: TokenFolder, index: str, mark: str = "") -> dict[str, list[str]]:
-    """Find indexes by their name, with the files below them whose names hold a mark.
-
-    A file belongs to the index that is nearest, as an index of several folders names what the
-    indexes of these name, too.
-    """
-    found: dict[str, list[str]] = {
-        name: [] for name in folder.sizes if posixpath.basename(name) == index
-    }
-    for file in folder.sizes:
-        within = posixpath.dirname(file)
-        while within and posixpath.join(within, index) not in found:
-            within = posixpath.dirname(within)
-        name = posixpath.join(within, index)
-        if name in found and file != name and mark in posixpath.basename(file):
-            found[name].append(file)
-    return {name: files for name, files in found.items() if files}
-
-
-def join_beside(folder: TokenFolder, index: str, *names: str) -> str:
-    """Return the first of some files that are beside an index and in the folder.
-
-    Raises:
-        FileNotFoundError: there is none.
-    """
-    paths = (posixpath.normpath(posixpath.join(posixpath.dirname(index), name)) for name in names)
-    path = next((path for path in paths if path in folder.sizes), None)
-    if path is None:
-        raise FileNotFoundError("its index names it, and it is not in the folder")
-    return path
+    return {name: kind for name, kind in meanings.items() if name == ids or kind != IDS}
 
 
 @dataclass
@@ -89,13 +58,13 @@ class ColumnTokens(TokenFile):
 
     Attributes:
         meanings: what the columns are, by their names; the first of each meaning counts.
-        list_parts: yields what loads consecutive parts of the file.
+        list_parts: yields consecutive parts of the file.
         rows: how many there are, as something else says; None where nothing does.
         problems: how many there are of each, a plural noun with what is wrong.
     """
 
     meanings: Mapping[str, str] = field(default_factory=dict)
-    list_parts: Callable[[], Iterable[Load]] = list
+    list_parts: Callable[[], Iterable[Part]] = list
     rows: int | None = None
     problems: Counter[str] = field(default_factory=Counter)
 
@@ -104,14 +73,13 @@ class ColumnTokens(TokenFile):
         row = 0
         self.problems.clear()
         try:
-            for number, load in enumerate(self.list_parts()):
-                for columns in load() if number % every == 0 else ():
-                    rows = self._to_rows(columns)
-                    for begin, some in cut_batches(np.diff(rows.offsets), 0, row):
-                        piece = slice(begin, begin + int(some.offsets[-1]))
-                        aligned = {name: values[piece] for name, values in rows.columns.items()}
-                        yield some._replace(ids=rows.ids[piece], columns=aligned)
-                    row += len(rows.offsets) - 1
+            for columns in chain.from_iterable(islice(self.list_parts(), 0, None, every)):
+                rows = self._to_rows(columns)
+                for begin, batch in cut_batches(rows.offsets, row):
+                    piece = slice(begin, begin + int(batch.offsets[-1]))
+                    aligned = {name: values[piece] for name, values in rows.columns.items()}
+                    yield batch._replace(ids=rows.ids[piece], columns=aligned)
+                row += len(rows.offsets) - 1
         except DAMAGE as error:
             self.faults.append(f"it cannot be read after {row:,} rows ({explain(error)})")
         if every == 1 and self.rows not in {None, row}:
@@ -140,7 +108,11 @@ class ColumnTokens(TokenFile):
                 self.problems[f"rows have fewer or more {name} than ids"] += wrong
         return TokenRows(ids, offsets, aligned)
 
-    def to_lists(self, name: str, column: pa.Array) -> Lists:
+    def take_batch(self, batch: pa.RecordBatch) -> Mapping[str, Lists]:
+        """Return the columns of a batch."""
+        return {name: self._to_lists(name, batch.column(name)) for name in self.meanings}
+
+    def _to_lists(self, name: str, column: pa.Array) -> Lists:
         """Return the numbers of lists, or of lists of lists; those that are null become 0.
 
         Example:
@@ -163,7 +135,7 @@ class ColumnTokens(TokenFile):
 
 def number_segments(
     values: np.ndarray, ends: np.ndarray, offsets: np.ndarray, are_lengths: bool
-) -> tuple[npt.NDArray[np.int64], int]:
+) -> tuple[np.ndarray, int]:
     """Number the documents in rows.
 
     Args:

@@ -1,15 +1,18 @@
 """Data sets of ours."""
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 from corpusmill.arrays.columns import Column, Role
-from corpusmill.audit.formats.columns import BOUNDS, IDS, ColumnTokens, Lists, find_beside
+from corpusmill.audit.formats.beside import find_beside
+from corpusmill.audit.formats.columns import BOUNDS, IDS, ColumnTokens, Part
 from corpusmill.audit.token_files import Aligned, TokenFile, TokenFolder, TokenFormat
-from corpusmill.dataset.manifest import MANIFEST
+from corpusmill.dataset.manifest import MANIFEST, Manifest
 from corpusmill.dataset.shards import read_manifest, read_shard
 from corpusmill.errors import UserError
+from corpusmill.location import Location
 
 _MEANINGS = {Role.TOKEN_IDS: IDS, Role.BOUNDARIES: BOUNDS, Role.SEGMENTS: Aligned.SEGMENTS}
 
@@ -27,23 +30,22 @@ def _open(folder: TokenFolder, name: str) -> Sequence[TokenFile]:
         manifest = read_manifest(location)
     except UserError as error:  # one of many data sets may be damaged
         raise ValueError(error.cause) from None
-    found = {column.name: _find_meaning(column) for column in manifest.columns}
-    meanings = {column: meaning for column, meaning in found.items() if meaning}
-
-    def load(file: ColumnTokens, shard: str) -> Iterator[Mapping[str, Lists]]:
-        for batch in read_shard(location, manifest, shard):
-            yield {column: file.to_lists(column, batch.column(column)) for column in meanings}
-
-    files = list[TokenFile]()
-    for split in manifest.splits.values():
-        for shard in split.shards:
-            file = ColumnTokens(f"{location}/{shard.file}", "corpusmill", meanings=meanings)
-            file.rows, file.tokenizer = shard.rows, f"{location}/{manifest.tokenizer.file}"
-            file.list_parts = partial(list, [partial(load, file, shard.file)])
-            files.append(file)
+    roles = {column.name: _find_meaning(column) for column in manifest.columns}
+    meanings = {column: meaning for column, meaning in roles.items() if meaning}
+    files = list[ColumnTokens]()
+    for shard in chain.from_iterable(split.shards for split in manifest.splits.values()):
+        file = ColumnTokens(f"{location}/{shard.file}", "corpusmill", meanings=meanings)
+        file.rows, file.tokenizer = shard.rows, f"{location}/{manifest.tokenizer.file}"
+        file.list_parts = partial(_list_parts, file, location, manifest, shard.file)
+        files.append(file)
     return files
 
 
-FORMAT = TokenFormat(
-    partial(find_beside, index=MANIFEST), _open, "corpusmill", "Build it with --end-of-text True"
-)
+def _list_parts(
+    file: ColumnTokens, location: Location, manifest: Manifest, shard: str
+) -> Iterator[Part]:
+    yield map(file.take_batch, read_shard(location, manifest, shard))
+
+
+_find = partial(find_beside, index=MANIFEST)
+FORMAT = TokenFormat(_find, _open, "corpusmill", "Build it with --end-of-text True")

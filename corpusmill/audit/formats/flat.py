@@ -1,21 +1,22 @@
 """Files with nothing but ids, and an index of rows beside them or none."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from corpusmill.audit.token_files import BATCH_TOKENS, Aligned, TokenFile, TokenFolder, TokenRows
 from corpusmill.knobs import knob
-from corpusmill.location import Location
 
 INDEX_NUMBERS = knob("index_numbers", 2**20, test=7)
 """The numbers of an index that are read at once."""
-_MASK = np.dtype(np.uint8)
-# Returns the lengths of rows, some at a time.
-Lengths = Callable[[], Iterator[np.ndarray]]
+_NO_IDS = np.empty(0, np.int64)
+# Yields where rows end, in ids, and where their index lets them begin, or None if it does not say
+# it; some rows at a time.
+Index = Callable[[], Iterable[tuple[np.ndarray, np.ndarray | None]]]
 
 
 @dataclass
@@ -26,89 +27,84 @@ class FlatTokens(TokenFile):
         folder: of the file.
         file: its name in the folder.
         begin: the byte of the first id.
-        stored: the ids that the file has room for.
-        lengths: yields the lengths of rows; None for one row.
+        index: tells the rows; None if the file keeps none apart.
         mask: name of a file with a byte for each id, 0 where it is not learned; empty for none.
+        unit: what the index calls rows, in the plural.
+        expected: the number of ids that something else says; None where nothing does.
     """
 
-    folder: Location = field(kw_only=True)
+    folder: TokenFolder = field(kw_only=True)
     file: str = ""
     begin: int = 0
-    stored: int = 0
-    lengths: Lengths | None = None
+    index: Index | None = None
     mask: str = ""
+    unit: str = "documents"
+    expected: int | str | None = None
+
+    def __post_init__(self) -> None:
+        size, self.is_stream = np.dtype(self.dtype).itemsize, self.index is None
+        stored, rest = divmod(max(0, self.folder.sizes[self.file] - self.begin), size)
+        self.tokens = stored
+        if rest:
+            self.faults.append(f"it ends within an id: {rest} of {size} bytes are left")
+        if self.expected not in {None, stored}:
+            self.faults.append(f"it has {stored:,} ids, and {self.expected} by what it says")
 
     def read(self, every: int = 1) -> Iterator[TokenRows]:
         """Yield the rows that the index names and the file has."""
-        with self.folder.open(self.file) as tokens:
-            mask = self.folder.open(self.mask) if self.mask else None
-            try:
-                for number, part in enumerate(self._plan()):
-                    if number % every == 0:
-                        yield self._load(part, tokens, mask)
-            finally:
-                if mask:
-                    mask.close()
+        dtype, names = np.dtype(self.dtype), [self.file, self.mask] if self.mask else [self.file]
+        with ExitStack() as stack:
+            streams = map(self.folder.location.open, names)
+            tokens, *masks = [stack.enter_context(stream) for stream in streams]
+            for place, rows in islice(self._plan(), 0, None, every):
+                number, columns = int(rows.offsets[-1]), dict[Aligned, np.ndarray]()
+                ids = _read_numbers(tokens, self.begin + place * dtype.itemsize, dtype, number)
+                for mask in masks:
+                    learned = _read_numbers(mask, place, np.dtype(np.uint8), number)
+                    columns[Aligned.LEARNED] = learned
+                yield rows._replace(ids=ids, columns=columns)
 
     def _plan(self) -> Iterator[tuple[int, TokenRows]]:
         """Yield where batches begin, in ids, and the batches without their ids."""
-        lengths = self.lengths() if self.lengths else iter([np.array([self.stored])])
-        begin = row = 0
-        for some in lengths:
-            if some.min() < 0:
-                self.faults.append("its index lets a row end before it begins")
+        stored, end, row, wrong, note = self.tokens or 0, 0, 0, 0, self.faults.append
+        for ends, begins in self.index() if self.index else [(np.array([stored]), None)]:
+            previous = np.append(end, ends[:-1])
+            if (ends < previous).any():
+                note("its index lets a row end before it begins")
                 return
-            ends = begin + np.cumsum(some)
-            rows = int(np.searchsorted(ends, self.stored, side="right"))
-            if rows < len(some):
-                self.faults.append(
-                    f"its index names {int(ends[-1]):,} ids and more, and it has {self.stored:,}"
-                )
-            yield from cut_batches(some[:rows], begin, row)
-            begin = int(ends[rows - 1]) if rows else begin
-            row += rows
-            if rows < len(some):
+            wrong += 0 if begins is None else int(np.count_nonzero(begins != previous))
+            rows = int(np.searchsorted(ends, stored, side="right"))
+            yield from cut_batches(np.append(end, ends[:rows]), row)
+            if rows < len(ends):
+                note(f"its index names {ends[-1]:,} ids and more, and it has {stored:,}")
                 return
-        if begin < self.stored:
-            self.faults.append(
-                f"its index ends after {begin:,} of {self.stored:,} ids, which no reader sees"
-            )
-
-    def _load(
-        self, part: tuple[int, TokenRows], tokens: BinaryIO, mask: BinaryIO | None
-    ) -> TokenRows:
-        place, rows = part
-        dtype, number = np.dtype(self.dtype), int(rows.offsets[-1])
-        ids = _read_numbers(tokens, self.begin + place * dtype.itemsize, dtype, number)
-        if mask is None:
-            return rows._replace(ids=ids)
-        learned = _read_numbers(mask, place, _MASK, number)
-        return rows._replace(ids=ids, columns={Aligned.LEARNED: learned})
+            end, row = int(ends[-1]), row + rows
+        if wrong:
+            note(f"its index lets {wrong:,} {self.unit} begin elsewhere than the one before ends")
+        if end < stored:
+            note(f"its index ends after {end:,} of {stored:,} ids, which no reader sees")
 
 
-def cut_batches(
-    lengths: npt.NDArray[np.int64], begin: int, row: int
-) -> Iterator[tuple[int, TokenRows]]:
+def cut_batches(offsets: np.ndarray, row: int) -> Iterator[tuple[int, TokenRows]]:
     """Yield where batches of rows begin, in ids, and the batches without their ids.
 
     Args:
-        lengths: int64[rows].
-        begin: where the first row begins.
-        row: its number.
+        offsets: int64[rows + 1], where rows begin, and where the last one ends.
+        row: the number of the first row.
     """
-    empty, ends, first = np.empty(0, np.int64), begin + np.cumsum(lengths), 0
-    while first < len(ends):
-        stop = int(np.searchsorted(ends, begin + BATCH_TOKENS, side="right"))
+    first = 0
+    while first + 1 < len(offsets):
+        begin, end = offsets[first : first + 2].tolist()
+        stop = int(np.searchsorted(offsets, begin + BATCH_TOKENS, side="right")) - 1
         if stop > first:
-            offsets = np.append(0, ends[first:stop] - begin)
-            yield begin, TokenRows(empty, offsets, first=row + first)
+            yield begin, TokenRows(_NO_IDS, offsets[first : stop + 1] - begin, first=row + first)
         else:  # a row that is longer than a batch
             stop = first + 1
-            for place in range(begin, int(ends[first]), BATCH_TOKENS):
-                end = min(place + BATCH_TOKENS, int(ends[first]))
-                flags = place == begin, end == ends[first]
-                yield place, TokenRows(empty, np.array([0, end - place]), {}, *flags, row + first)
-        begin, first = int(ends[stop - 1]), stop
+            for place in range(begin, end, BATCH_TOKENS):
+                length, is_last = min(BATCH_TOKENS, end - place), place + BATCH_TOKENS >= end
+                piece = np.array([0, length])
+                yield place, TokenRows(_NO_IDS, piece, {}, place == begin, is_last, row + first)
+        first = stop
 
 
 def _read_numbers(stream: BinaryIO, begin: int, dtype: np.dtype, number: int) -> np.ndarray:
@@ -119,38 +115,8 @@ def _read_numbers(stream: BinaryIO, begin: int, dtype: np.dtype, number: int) ->
     return np.frombuffer(content, dtype)
 
 
-def open_flat(
-    folder: TokenFolder,
-    name: str,
-    token_format: str,
-    dtype: str,
-    begin: int = 0,
-    stated: int | str | None = None,
-) -> FlatTokens:
-    """Open a file by its size, as one row, and note where that contradicts something.
-
-    Args:
-        folder: of the file.
-        name: of the file.
-        token_format: name of its format.
-        dtype: NumPy name of the type of its ids.
-        begin: the byte of the first id.
-        stated: how many ids there are by something else; None without that.
-    """
-    title = f"{folder.location}/{name}"
-    file = FlatTokens(title, token_format, dtype, folder=folder.location, file=name, begin=begin)
-    size = np.dtype(dtype).itemsize
-    file.stored, rest = divmod(max(0, folder.sizes[name] - begin), size)
-    file.tokens = file.stored
-    if rest:
-        file.faults.append(f"it ends within an id: {rest} of {size} bytes are left")
-    if stated not in {None, file.stored}:
-        file.faults.append(f"it has {file.stored:,} ids, and {stated} by what it says")
-    return file
-
-
 def read_index(
-    folder: Location, name: str, dtype: str, begin: int = 0, number: int | None = None
+    folder: TokenFolder, name: str, dtype: str, begin: int = 0, number: int | None = None
 ) -> Iterator[np.ndarray]:
     """Yield the numbers of an index, `INDEX_NUMBERS` at a time; fewer if it ends too early.
 
@@ -161,15 +127,23 @@ def read_index(
         begin: the byte of the first one.
         number: how many there are; None for all up to the end.
     """
-    size = np.dtype(dtype).itemsize
-    with folder.open(name) as stream:
-        stream.seek(begin)
-        while number is None or number > 0:
-            wanted = min(INDEX_NUMBERS, number or INDEX_NUMBERS)
-            content = stream.read(wanted * size)
-            numbers = np.frombuffer(content, dtype, len(content) // size)
-            if len(numbers):
-                yield numbers
-            if len(numbers) < wanted:
-                return
-            number = None if number is None else number - wanted
+    kind = np.dtype(dtype)
+    stored = max(0, folder.sizes[name] - begin) // kind.itemsize
+    total = stored if number is None else min(number, stored)
+    with folder.location.open(name) as stream:
+        for first in range(0, total, INDEX_NUMBERS):
+            place, count = begin + first * kind.itemsize, min(INDEX_NUMBERS, total - first)
+            yield _read_numbers(stream, place, kind, count)
+
+
+def add_lengths(lengths: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """Yield where rows end, from their lengths.
+
+    Example:
+        [4, 0] and [1] give [4, 4] and [5].
+    """
+    end = np.int64(0)
+    for lengths_of_rows in lengths:
+        ends = end + np.cumsum(lengths_of_rows, dtype=np.int64)
+        end = ends[-1]
+        yield ends

@@ -11,7 +11,8 @@ from functools import partial
 import numpy as np
 import orjson
 
-from corpusmill.audit.formats.columns import ColumnTokens, Lists, Load, choose_columns, find_beside
+from corpusmill.audit.formats.beside import find_beside
+from corpusmill.audit.formats.columns import ColumnTokens, Lists, Part, choose_columns
 from corpusmill.audit.formats.flat import INDEX_NUMBERS, cut_batches
 from corpusmill.audit.token_files import TokenFile, TokenFolder, TokenFormat
 from corpusmill.errors import UserError
@@ -94,7 +95,7 @@ class _Array:
 
 def _list_parts(
     folder: TokenFolder, file: ColumnTokens, arrays: Mapping[str, tuple[str, str]]
-) -> Iterator[Load]:
+) -> Iterator[Part]:
     opened = {
         column: [_Array(folder, f"{name}/{part}", driver) for part in ("offsets", "data")]
         for column, (name, driver) in arrays.items()
@@ -114,15 +115,12 @@ def _list_parts(
         ends = opened[ids][0].read_ends(row, min(row + INDEX_NUMBERS, rows))
         # What leads beyond the data is found when it is loaded.
         ends = np.minimum(ends, opened[ids][1].room + 1)
-        for _, some in cut_batches(np.diff(ends), 0, row):
-            if some.is_begun:
-                yield partial(load, some.first, len(some.offsets) - 1)
+        for _, batch in cut_batches(ends, row):
+            if batch.is_begun:
+                yield load(batch.first, len(batch.offsets) - 1)
 
 
-FORMAT = TokenFormat(
-    partial(find_beside, index=_LEDGER),
-    _open,
-    "Levanter",
-    "Set enforce_eos in the data config, and tokenize again",
-    "Set enforce_bos in the data config, and tokenize again",
-)
+_find = partial(find_beside, index=_LEDGER)
+_ENDS = "Set enforce_eos in the data config, and tokenize again"
+_BEGINS = "Set enforce_bos in the data config, and tokenize again"
+FORMAT = TokenFormat(_find, _open, "Levanter", _ENDS, _BEGINS)

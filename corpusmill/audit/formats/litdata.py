@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from corpusmill.audit.formats.columns import find_beside, join_beside
-from corpusmill.audit.formats.flat import open_flat, read_index
+from corpusmill.audit.formats.beside import find_beside, join_beside
+from corpusmill.audit.formats.flat import FlatTokens, read_index
 from corpusmill.audit.token_files import TokenFile, TokenFolder, TokenFormat, UnreadableFile
 
 _TYPES = {
@@ -46,22 +46,18 @@ def _open_chunk(folder: TokenFolder, index: str, chunk: Any, dtype: str) -> Toke
     except FileNotFoundError as error:
         title = f"{folder.location}/{chunk['filename']}"
         return UnreadableFile(title, "litdata", faults=[str(error)])
-    items = chunk["chunk_size"]
-    file = open_flat(folder, path, "litdata", dtype, 4 * (items + 2), chunk.get("dim"))
-    file.lengths = partial(_read_lengths, folder, path, items, np.dtype(dtype).itemsize)
-    return file
+    begin, size = 4 * (chunk["chunk_size"] + 2), np.dtype(dtype).itemsize
+
+    def read_rows() -> Iterator[tuple[np.ndarray, None]]:
+        for ends in read_index(folder, path, "<u4", 8, chunk["chunk_size"]):
+            yield (ends.astype(np.int64) - begin) // size, None
+
+    return FlatTokens(
+        f"{folder.location}/{path}", "litdata", dtype, folder=folder, file=path,
+        begin=begin, index=read_rows, expected=chunk.get("dim"),
+    )  # fmt: skip
 
 
-def _read_lengths(folder: TokenFolder, path: str, items: int, size: int) -> Iterator[np.ndarray]:
-    place = 4 * (items + 2)
-    for ends in read_index(folder.location, path, "<u4", 8, items):
-        yield np.diff(np.append(place, ends.astype(np.int64))) // size
-        place = int(ends[-1])
-
-
-FORMAT = TokenFormat(
-    partial(find_beside, index="index.json", mark="chunk-"),
-    _open,
-    "LitData",
-    "Give tokenizer.encode eos=True in the function that optimize() runs",
-)
+_find = partial(find_beside, index="index.json", mark="chunk-")
+_ENDS = "Give tokenizer.encode eos=True in the function that optimize() runs"
+FORMAT = TokenFormat(_find, _open, "LitData", _ENDS)

@@ -7,15 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from corpusmill.audit.formats.columns import (
-    IDS,
-    ColumnTokens,
-    Lists,
-    Load,
-    choose_columns,
-    find_beside,
-    join_beside,
-)
+from corpusmill.audit.formats.beside import find_beside, join_beside
+from corpusmill.audit.formats.columns import IDS, ColumnTokens, Lists, choose_columns
 from corpusmill.audit.formats.raw import judge_numbers
 from corpusmill.audit.token_files import BATCH_TOKENS, TokenFile, TokenFolder, TokenFormat
 from corpusmill.corpus.decompression import open_decompressed, read_fully
@@ -31,10 +24,12 @@ class _Encoding(NamedTuple):
     """How a list is stored.
 
     Attributes:
+        column: name of the column.
         dtype: NumPy name of the type of its numbers; empty for one to be judged, or in its head.
         has_head: whether its shape precedes it, and its type if it has none.
     """
 
+    column: str
     dtype: str
     has_head: bool = False
 
@@ -45,19 +40,17 @@ def _open(folder: TokenFolder, name: str) -> Sequence[TokenFile]:
     Raises:
         ValueError: they have no column of ids.
     """
-    return [
-        _open_shard(folder, name, one) for one in orjson.loads(folder.location.read(name))["shards"]
-    ]
+    index = orjson.loads(folder.location.read(name))
+    return [_open_shard(folder, name, shard) for shard in index["shards"]]
 
 
 def _open_shard(folder: TokenFolder, index: str, shard: Any) -> TokenFile:
     # Of a shard that is compressed the raw file need not be there.
     names = [file["basename"] for file in (shard["raw_data"], shard["zip_data"]) if file]
     keys = ("column_names", "column_encodings", "column_sizes")
-    fields = [
-        Field(one, two, size or None) for one, two, size in zip(*map(shard.get, keys), strict=True)
-    ]
-    encodings = {field.name: found for field in fields if (found := _find_encoding(field))}
+    columns = zip(*map(shard.get, keys), strict=True)
+    fields = [Field(name, encoding, size or None) for name, encoding, size in columns]
+    encodings = {field.name: encoding for field in fields if (encoding := _find_encoding(field))}
     file = ColumnTokens(f"{folder.location}/{names[-1]}", "mds", folder.dtype or "")
     file.meanings, file.rows = choose_columns(encodings), shard["samples"]
 
@@ -67,11 +60,11 @@ def _open_shard(folder: TokenFolder, index: str, shard: Any) -> TokenFile:
             for data, bounds in _read_rows(stream):
                 places = find_columns(data, bounds, fields)
                 yield {
-                    column: _take_lists(file, column, data, places[column], encodings[column])
-                    for column in file.meanings
+                    name: _take_lists(file, encodings[name], data, *places[name])
+                    for name in file.meanings
                 }
 
-    file.list_parts = partial(list[Load], [load])
+    file.list_parts = lambda: [load()]
     return file
 
 
@@ -80,9 +73,9 @@ def _find_encoding(field: Field) -> _Encoding | None:
     kind, _, rest = field.encoding.partition(":")
     dtype, _, shape = rest.partition(":")
     if kind == "ndarray" and (dtype in _INTEGERS or not rest):
-        return _Encoding(dtype, not shape)
+        return _Encoding(field.name, dtype, not shape)
     if kind == "bytes" or (kind in _INTEGERS and not field.size):
-        return _Encoding("" if kind == "bytes" else kind)
+        return _Encoding(field.name, "" if kind == "bytes" else kind)
     return None
 
 
@@ -111,15 +104,11 @@ def _read_rows(stream: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def _take_lists(
-    file: ColumnTokens,
-    column: str,
-    data: np.ndarray,
-    places: tuple[np.ndarray, np.ndarray],
-    encoding: _Encoding,
+    file: ColumnTokens, encoding: _Encoding, data: np.ndarray, begins: np.ndarray, ends: np.ndarray
 ) -> Lists:
     """Decode the lists of a column, whose type is judged, and kept, if nothing says it."""
-    (begins, ends), dtype = places, encoding.dtype
-    if encoding.has_head:
+    column, dtype, has_head = encoding
+    if has_head:
         head = np.append(data, np.zeros(2, np.uint8))[begins[:, None] + np.arange(2)]
         shapes = head[:, 0 if dtype else 1].astype(np.int64)
         if not dtype:
@@ -138,9 +127,7 @@ def _take_lists(
     return values.view(np.dtype(dtype).newbyteorder("<")), offsets // np.dtype(dtype).itemsize
 
 
+_find = partial(find_beside, index="index.json", mark=".mds")
 FORMAT = TokenFormat(
-    partial(find_beside, index="index.json", mark=".mds"),
-    _open,
-    "streaming",
-    "Run llm-foundry's convert_dataset_hf.py with --eos_text",
+    _find, _open, "streaming", "Run llm-foundry's convert_dataset_hf.py with --eos_text"
 )

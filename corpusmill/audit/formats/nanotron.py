@@ -6,11 +6,10 @@ tokenizer's name ends so (datatrove/pipeline/tokens/tokenizer.py).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 
 import numpy as np
 
-from corpusmill.audit.formats.flat import open_flat, read_index
+from corpusmill.audit.formats.flat import FlatTokens, read_index
 from corpusmill.audit.formats.raw import judge_dtype
 from corpusmill.audit.token_files import TokenFile, TokenFolder, TokenFormat
 
@@ -23,35 +22,25 @@ def _find(folder: TokenFolder) -> Mapping[str, Sequence[str]]:
 
 
 def _open(folder: TokenFolder, name: str) -> Sequence[TokenFile]:
-    sizes, index = folder.sizes, f"{name}.index"
+    index, loss = f"{name}.index", f"{name}.loss"
     described = (folder.location.read_any(f"{name}.metadata") or b"").decode(errors="replace")
-    tokenizer, stated, *_ = [*described.splitlines(), "", ""]
-    dtype = folder.dtype or judge_dtype(folder, name)
-    number = int(stated) if stated.isdecimal() else None
-    file = open_flat(folder, name, "nanotron", dtype, stated=number)
-    file.tokenizer = tokenizer.split("|")[0]
-    if index in sizes:
-        file.lengths = partial(_read_lengths, folder, index)
-    else:
-        file.is_stream = True
-    if (loss := f"{name}.loss") in sizes:
+    tokenizer, number, *_ = [*described.splitlines(), "", ""]
+
+    def read_rows() -> Iterator[tuple[np.ndarray, None]]:
+        return ((ends, None) for ends in read_index(folder, index, "<i8"))
+
+    file = FlatTokens(
+        f"{folder.location}/{name}", "nanotron", folder.dtype or judge_dtype(folder, name),
+        tokenizer=tokenizer.split("|")[0], folder=folder, file=name,
+        index=read_rows if index in folder.sizes else None,
+        expected=int(number) if number.isdecimal() else None,
+    )  # fmt: skip
+    if folder.sizes.get(loss) == file.tokens:
         file.mask = loss
-        if sizes[loss] != file.stored:
-            file.faults.append(f"its .loss has {sizes[loss]:,} bytes for {file.stored:,} ids")
-            file.mask = ""
+    elif loss in folder.sizes:
+        file.faults.append(f"its .loss has {folder.sizes[loss]:,} bytes for {file.tokens:,} ids")
     return [file]
 
 
-def _read_lengths(folder: TokenFolder, index: str) -> Iterator[np.ndarray]:
-    place = 0
-    for ends in read_index(folder.location, index, "<i8"):
-        yield np.diff(ends, prepend=place)
-        place = int(ends[-1])
-
-
-FORMAT = TokenFormat(
-    _find,
-    _open,
-    "datatrove",
-    "Give its DocumentTokenizer eos_token, the token that ends a document",
-)
+_ENDS = "Give its DocumentTokenizer eos_token, the token that ends a document"
+FORMAT = TokenFormat(_find, _open, "datatrove", _ENDS)

@@ -14,9 +14,9 @@ from itertools import islice
 from typing import BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
-from corpusmill.audit.formats.flat import INDEX_NUMBERS, open_flat, read_index
+from corpusmill.audit.formats import flat
+from corpusmill.audit.formats.flat import FlatTokens, Index, add_lengths, read_index
 from corpusmill.audit.token_files import TokenFile, TokenFolder, TokenFormat
 
 _SUFFIXES = (".bin", ".npy", ".raw", ".tokens")
@@ -46,10 +46,16 @@ def judge_numbers(content: bytes) -> str:
 
 def _find(folder: TokenFolder) -> Mapping[str, Sequence[str]]:
     names = [name for name in folder.sizes if name.endswith(_SUFFIXES)]
-    indexes = {
-        name: [name.rpartition(".")[0] + end for end in (".csv.gz", ".lengths")] for name in names
+    return {name: [*_find_indexes(folder, name)] for name in names}
+
+
+def _find_indexes(folder: TokenFolder, name: str) -> Mapping[str, Index]:
+    stem = name.rpartition(".")[0]
+    return {
+        stem + suffix: partial(read_rows, folder, stem + suffix)
+        for suffix, read_rows in _INDEXES.items()
+        if stem + suffix in folder.sizes
     }
-    return {name: [one for one in indexes[name] if one in folder.sizes] for name in names}
 
 
 def _open(folder: TokenFolder, name: str) -> Sequence[TokenFile]:
@@ -58,64 +64,50 @@ def _open(folder: TokenFolder, name: str) -> Sequence[TokenFile]:
     Raises:
         ValueError: it is an array of NumPy that holds no ids.
     """
-    dtype, begin, stated = "", 0, None
+    dtype, begin, expected = "", 0, None
     with folder.location.open(name) as stream:
         head = stream.read(4 * _LLM_C_NUMBERS)
         if head.startswith(_NUMPY):
-            dtype, begin, stated = _read_numpy_head(stream)
+            dtype, begin, expected = _read_numpy_head(stream)
     if len(head) == 4 * _LLM_C_NUMBERS:
         magic, version, number = np.frombuffer(head, "<i4", 3).tolist()
         if magic in _LLM_C_TYPES and version == 1:
-            dtype, begin, stated = _LLM_C_TYPES[magic], len(head), number
+            dtype, begin, expected = _LLM_C_TYPES[magic], len(head), number
     dtype = dtype or folder.dtype or judge_dtype(folder, name)
-    file = open_flat(folder, name, "tokens", dtype, begin, stated)
-    stem = name.rpartition(".")[0]
-    if (index := f"{stem}.csv.gz") in folder.sizes:
-        file.lengths = partial(_read_table, folder, index, file.faults)
-    elif (index := f"{stem}.lengths") in folder.sizes:
-        file.lengths = partial(read_index, folder.location, index, "<i4")
-    else:
-        file.is_stream = True
-    return [file]
+    index = next(iter(_find_indexes(folder, name).values()), None)
+    return [
+        FlatTokens(
+            f"{folder.location}/{name}", "tokens", dtype, folder=folder, file=name,
+            begin=begin, index=index, expected=expected,
+        )
+    ]  # fmt: skip
 
 
 def _read_numpy_head(stream: BinaryIO) -> tuple[str, int, int]:
     """Return the type, the first byte and the number of ids; the header is parsed as a literal."""
     stream.seek(0)
-    version = np.lib.format.read_magic(stream)
-    read = (
-        np.lib.format.read_array_header_1_0
-        if version[0] == 1
-        else np.lib.format.read_array_header_2_0
-    )
+    (major, _), numpy_format = np.lib.format.read_magic(stream), np.lib.format
+    read = numpy_format.read_array_header_1_0 if major == 1 else numpy_format.read_array_header_2_0
     shape, is_fortran, dtype = read(stream)
     if dtype.kind not in "iu" or is_fortran:
         raise ValueError(f"it is an array of {dtype}, and no array of ids")
     return dtype.str, stream.tell(), int(np.prod(shape, dtype=np.int64))
 
 
-def _read_table(
-    folder: TokenFolder, index: str, faults: list[str]
-) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the lengths of documents from where they begin and end."""
-    place = wrong = 0
+def _read_table(folder: TokenFolder, index: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield where documents end and begin, of a table with both."""
     with folder.location.open(index) as stream, gzip.open(stream) as content:
         rows = csv.reader(io.TextIOWrapper(content, errors="replace"))
         numbers = (row[:2] for row in rows if row and row[0].isdigit())
-        while some := [*islice(numbers, INDEX_NUMBERS)]:
-            bounds = np.array(some, np.int64)
-            wrong += int(np.count_nonzero(bounds[:, 0] != np.append(place, bounds[:-1, 1])))
-            yield np.diff(bounds[:, 1], prepend=place)
-            place = int(bounds[-1, 1])
-    if wrong:
-        faults.append(
-            f"its .csv.gz lets {wrong:,} documents begin elsewhere than the one before ends"
-        )
+        while bounds := [*islice(numbers, flat.INDEX_NUMBERS)]:
+            begins, ends = np.array(bounds, np.int64).T
+            yield ends, begins
 
 
-FORMAT = TokenFormat(
-    _find,
-    _open,
-    "the program that wrote it",
-    "Append the tokenizer's end-of-text id to each document's ids",
-)
+def _read_lengths(folder: TokenFolder, index: str) -> Iterator[tuple[np.ndarray, None]]:
+    return ((ends, None) for ends in add_lengths(read_index(folder, index, "<i4")))
+
+
+_INDEXES = {".csv.gz": _read_table, ".lengths": _read_lengths}
+_ENDS = "Append the tokenizer's end-of-text id to each document's ids"
+FORMAT = TokenFormat(_find, _open, "the program that wrote it", _ENDS)

@@ -2,7 +2,6 @@
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -10,7 +9,7 @@ import pyarrow.ipc
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from corpusmill.audit.formats.columns import ColumnTokens, Lists, Load, choose_columns
+from corpusmill.audit.formats.columns import ColumnTokens, Part, choose_columns
 from corpusmill.audit.token_files import BATCH_TOKENS, TokenFile, TokenFolder, TokenFormat
 from corpusmill.corpus.decompression import has_suffix, open_decompressed
 from corpusmill.corpus.tables.table import TableStream
@@ -32,17 +31,14 @@ def _open(folder: TokenFolder, name: str) -> list[TokenFile]:
     file = ColumnTokens(f"{folder.location}/{name}", "table")
     with folder.location.open(name) as stream:
         schema, _ = _open_table(stream, name, pa.schema([]))
-    file.meanings = choose_columns(one.name for one in schema if _holds_numbers(one.type))
+    names = [column.name for column in schema if _holds_numbers(column.type)]
+    file.meanings = choose_columns(names)
     wanted = pa.schema([schema.field(column) for column in file.meanings])
 
-    def load(batches: _Batches) -> Iterator[Mapping[str, Lists]]:
-        for batch in batches:
-            yield {column: file.to_lists(column, batch.column(column)) for column in file.meanings}
-
-    def list_parts() -> Iterator[Load]:
+    def list_parts() -> Iterator[Part]:
         with folder.location.open(name) as stream:
             for batches in _open_table(stream, name, wanted)[1]:
-                yield partial(load, batches)
+                yield map(file.take_batch, batches)
 
     file.list_parts = list_parts
     return [file]
@@ -93,6 +89,5 @@ def _fit(rows: int, size: int) -> int:
     return max(1, min(_MOST_ROWS, 4 * BATCH_TOKENS * rows // max(1, size)))
 
 
-FORMAT = TokenFormat(
-    _find, _open, "datasets", "Append tokenizer.eos_token_id to the ids of each document in map()"
-)
+_ENDS = "Append tokenizer.eos_token_id to the ids of each document in map()"
+FORMAT = TokenFormat(_find, _open, "datasets", _ENDS)

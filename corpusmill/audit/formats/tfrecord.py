@@ -6,7 +6,6 @@
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import cast
 
@@ -45,7 +44,7 @@ def _open(folder: TokenFolder, name: str) -> Sequence[TokenFile]:
                 raise ValueError(f"record {records.first + damaged} has a number without an end")
         yield lists
 
-    file.list_parts = lambda: (partial(load, records) for records in _read(folder, name))
+    file.list_parts = lambda: map(load, _read(folder, name))
     return [file]
 
 
@@ -83,9 +82,5 @@ def _walk(data: np.ndarray, place: int, end: int) -> Iterator[tuple[int, int, in
         place = begin + size
 
 
-FORMAT = TokenFormat(
-    _find,
-    _open,
-    "the program that wrote it",
-    "Append the tokenizer's end-of-text id to each document's ids",
-)
+_ENDS = "Append the tokenizer's end-of-text id to each document's ids"
+FORMAT = TokenFormat(_find, _open, "the program that wrote it", _ENDS)
