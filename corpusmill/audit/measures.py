@@ -254,9 +254,8 @@ def to_unsigned(ids: np.ndarray) -> np.ndarray:
     if ids.dtype.str in {"<u2", "<i4", "<u4"}:
         unsigned = np.ascontiguousarray(ids).view(f"<u{ids.itemsize}")
     else:
-        wide = ids.astype(np.int64)
-        is_id = (wide >= 0) & (wide < 2**32)
-        unsigned = np.where(is_id, wide, 2**32 - 1).astype(np.uint32)
+        wide = ids.astype(np.int64).view(np.uint64)  # negative ones are the largest then
+        unsigned = np.minimum(wide, 2**32 - 1).astype(np.uint32)
     unsigned.flags.writeable = False  # as what is read, so that no kernel is compiled twice
     return unsigned
 
@@ -487,9 +486,7 @@ class Measures:
         }
 
 
-def measure_padding(
-    rows: TokenRows, ids: np.ndarray, offsets: np.ndarray, pad: int
-) -> npt.NDArray[np.int64]:
+def measure_padding(rows: TokenRows, ids: np.ndarray, offsets: np.ndarray, pad: int) -> np.ndarray:
     """Return int64[rows], the padding at the end of each row by its attention mask, or by an id.
 
     Args:
@@ -503,7 +500,7 @@ def measure_padding(
         return np.zeros(len(offsets) - 1, np.int64)
     if attended is not None:
         ids, pad = (attended == 0).view(np.uint8), 1
-    tails: npt.NDArray[np.int64] = measure_tails(ids, offsets, pad)
+    tails: np.ndarray = measure_tails(ids, offsets, pad)
     return tails
 
 

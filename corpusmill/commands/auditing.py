@@ -78,9 +78,8 @@ def _judge(command: Audit, call: Call, files: Sequence[TokenFile]) -> AuditRepor
         given = replace(given, special=tokenizer.special, vocab_size=tokenizer.vocab_size)
     measured = audit_files(files, given, round(1 / command.sample))
     checks = TokenizerChecks(tokenizer, measured) if tokenizer else None
-    texts = None
-    if checks and command.text:
-        texts = TextChecks(measured, checks, partial(_read_texts, command, call))
+    corpus = partial(_read_texts, command, call)
+    texts = TextChecks(measured, checks, corpus) if checks and command.text else None
     return make_report(measured, find(measured, checks, texts), checks)
 
 
