@@ -15,8 +15,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from corpusmill.audit.formats import flat
-from corpusmill.audit.formats.flat import FlatTokens, Index, add_lengths, read_index
+from corpusmill.audit.formats.flat import INDEX_NUMBERS, FlatTokens, Index, add_lengths, read_index
 from corpusmill.audit.token_files import TokenFile, TokenFolder, TokenFormat
 
 _SUFFIXES = (".bin", ".npy", ".raw", ".tokens")
@@ -99,7 +98,7 @@ def _read_table(folder: TokenFolder, index: str) -> Iterator[tuple[np.ndarray, n
     with folder.location.open(index) as stream, gzip.open(stream) as content:
         rows = csv.reader(io.TextIOWrapper(content, errors="replace"))
         numbers = (row[:2] for row in rows if row and row[0].isdigit())
-        while bounds := [*islice(numbers, flat.INDEX_NUMBERS)]:
+        while bounds := [*islice(numbers, INDEX_NUMBERS)]:
             begins, ends = np.array(bounds, np.int64).T
             yield ends, begins
 
