@@ -53,7 +53,11 @@ class Given:
         pad = self._judge_padding(ids, offsets)
         begins, stops = offsets[:-1], offsets[1:] - measure_padding(rows, ids, offsets, pad)
         begins, stops = begins[stops > begins], stops[stops > begins]
-        end = self._judge_mark(ids, ids[stops - 1]) if self.end is None else self.end
+        end = -1 if self.end is None else self.end
+        # A line break may follow the end, as in ChatML.
+        for back, is_any in (1, False), (2, False), (2, True), (1, True):
+            if end < 0:
+                end = self._judge_mark(ids, ids[np.maximum(begins, stops - back)], is_any)
         if end < 0 and special and special.end_of_text:
             end = special.end_of_text[-1]
         begin = -1 if self.begin is None else self.begin
@@ -66,15 +70,21 @@ class Given:
         are_windows = _share(stops - begins) >= _CUT and ended < _MOST * len(stops)
         return Conventions(begin, end, pad, unknown, self.vocab_size, are_windows)
 
-    def _judge_mark(self, ids: np.ndarray, marks: np.ndarray) -> int:
-        """Return the id that rows have at one of their ends, if it is there for that; or -1."""
+    def _judge_mark(self, ids: np.ndarray, marks: np.ndarray, is_any: bool = False) -> int:
+        """Return the id that most rows have at one of their ends, if it is there for that; or -1.
+
+        Args:
+            ids: integers[tokens], of all rows.
+            marks: integers[rows], at their ends.
+            is_any: whether it may stand elsewhere as often, where no tokenizer says what it is.
+        """
         if not len(marks):
             return -1
         values, numbers = np.unique(marks, return_counts=True)
         token, number = int(values[numbers.argmax()]), int(numbers.max())
         is_special = self.special is not None and token in self.special.all_ids
         is_rare = np.count_nonzero(ids == token) <= _ELSEWHERE * number
-        is_sure = self.special is None and number >= _ALL * len(marks)
+        is_sure = is_any and self.special is None and number >= _ALL * len(marks)
         is_mark = is_special or is_rare or is_sure
         return token if is_mark and number >= _MOST * len(marks) else -1
 

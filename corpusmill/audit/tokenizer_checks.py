@@ -177,7 +177,7 @@ class TokenizerChecks:
         stretch = tokens[begin + 1 : end]
         if self._prefix or tokens[begin] not in edges:
             stretch = stretch[self._find_word(stretch) :]
-        if self._prefix or tokens[end] not in edges:
+        if tokens[end] not in edges:
             stretch = stretch[: len(stretch) - 1 - self._find_word(stretch[::-1])]
         return stretch
 

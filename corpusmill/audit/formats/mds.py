@@ -93,7 +93,7 @@ def _read_rows(stream: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     read_fully(stream, int(begins[0]) - 4 * rows - 8)
     first = 0
     while first < rows:
-        stop = int(np.searchsorted(begins, begins[first] + BATCH_TOKENS, side="right")) - 1
+        stop = int(np.searchsorted(begins, begins[first] + 8 * BATCH_TOKENS, side="right")) - 1
         data = read_fully(stream, int(begins[max(first + 1, stop)] - begins[first]))
         stop = int(np.searchsorted(begins, begins[first] + len(data), side="right")) - 1
         if stop <= first:

@@ -157,9 +157,9 @@ def test_labels_of_trl(tmp_path: Path, tokenizer: str) -> None:
 
 # As ChatML's, with the marks that transformers takes the mask from.
 _CHAT = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}"
-    "{% generation %}{{ m.content }}<|im_end|>{% endgeneration %}"
-    "{% else %}{{ m.content }}<|im_end|>{% endif %}\n{% endfor %}"
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' %}"
+    "{% generation %}{{ m.content + '<|im_end|>' }}{% endgeneration %}"
+    "{% else %}{{ m.content + '<|im_end|>' }}{% endif %}{{ '\n' }}{% endfor %}"
 )
 
 
@@ -193,6 +193,16 @@ def test_conversations(tmp_path: Path) -> None:
         "ids": write,
     }
     assert_clean(tmp_path / "out", writers, folder)
+    # The end is known behind which a line break stands, and missed where a mask leaves it out.
+    end = loaded.eos_token_id
+    cut = [
+        [int(is_learned and token != end) for token, is_learned in zip(row, mask, strict=True)]
+        for row, mask in zip(ids, masks, strict=True)
+    ]
+    write(tmp_path, assistant_masks=cut)
+    run_here("audit", tmp_path / "a.parquet", "--json", tmp_path / "report.json")
+    findings = json.loads((tmp_path / "report.json").read_text())["findings"]
+    assert [finding["name"] for finding in findings] == ["unlearned ends"]
 
 
 def test_shards_of_libraries_that_train(tmp_path: Path, tokenizer: str) -> None:

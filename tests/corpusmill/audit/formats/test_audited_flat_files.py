@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpusmill.audit.formats import flat
+from corpusmill.audit.formats import flat, raw
 from corpusmill.formats.token_files import MEGATRON_HEADER, MEGATRON_MAGIC
 from tests.tools.table_rows import check_rows
 from tests.tools.token_folders import (
@@ -83,7 +83,8 @@ def test_rows_are_those_of_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     monkeypatch.setattr(flat, "BATCH_TOKENS", step)
-    monkeypatch.setattr(flat, "INDEX_NUMBERS", step)
+    for module in (flat, raw):
+        monkeypatch.setattr(module, "INDEX_NUMBERS", step)
 
     def check(name: str) -> None:
         token_format, write, rows = WRITERS[name]
