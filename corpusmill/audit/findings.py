@@ -135,7 +135,9 @@ class _Judge:
         documents = counts["rows"] if keeps_documents else counts["end.all"] - counts["end.doubled"]
         # Where others end with it, those that are as long as the longest were cut.
         cut = self._audit.measures.unended[self._audit.width] if counts["end.rows"] else 0
-        if keeps_documents and documents >= FEWEST_ROWS:
+        if not all(file.ends_documents for file in self._audit.files):
+            pass  # that something else tells
+        elif keeps_documents and documents >= FEWEST_ROWS:
             self("end of text", documents - counts["end.rows"] - cut, documents=documents)
             self("cut documents", cut, documents)
         elif not keeps_documents and self._ids.end >= 0:

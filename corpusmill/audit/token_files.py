@@ -79,6 +79,7 @@ class TokenFile(ABC):
         is_stream: whether it keeps no rows apart.
         tokens: as it says itself, or its size tells; None where nothing does.
         tokenizer: the name that the file gives its tokenizer; empty without one.
+        ends_documents: whether each row is to end with the id that ends documents.
         label_names: the columns in which labels were found.
         faults: what contradicts itself or is missing, in sentences without an end; more may be
             added while it is read.
@@ -90,6 +91,7 @@ class TokenFile(ABC):
     is_stream: bool = False
     tokens: int | None = None
     tokenizer: str = ""
+    ends_documents: bool = True
     label_names: tuple[str, ...] = ()
     faults: list[str] = field(default_factory=list)
 

@@ -1,7 +1,7 @@
 """The command that judges token files, whoever wrote them."""
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 from corpusmill.audit.token_files import TOKEN_FORMATS
 from corpusmill.commands.command import Command
@@ -11,6 +11,7 @@ from corpusmill.settings.constraints import CheckedOptions, Needs, Range
 from corpusmill.settings.options import Positionals
 from corpusmill.tokenization.tokenizer_file import TokenizerOptions
 
+DataType = Literal["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
 _IDS = Range(0, 2**31 - 1)
 
 
@@ -27,7 +28,7 @@ class Audit(CheckedOptions):
     TFRecord, and data sets of corpusmill."""
     format: str | None = None
     """The format, where the names of files do not tell it."""
-    dtype: str | None = None
+    dtype: DataType | None = None
     """The type of ids in files that do not say it, such as uint16; by default it is judged by the
     first ids."""
     tokenizer: str | None = None

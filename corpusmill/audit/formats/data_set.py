@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 
-from corpusmill.arrays.columns import Column, Role
+from corpusmill.arrays.columns import ANY_LENGTH, Column, Role
 from corpusmill.audit.formats.beside import find_beside
 from corpusmill.audit.formats.columns import BOUNDS, IDS, ColumnTokens, Part
 from corpusmill.audit.token_files import Aligned, TokenFile, TokenFolder, TokenFormat
@@ -32,10 +32,14 @@ def _open(folder: TokenFolder, name: str) -> Sequence[TokenFile]:
         raise ValueError(error.cause) from None
     roles = {column.name: _find_meaning(column) for column in manifest.columns}
     meanings = {column: meaning for column, meaning in roles.items() if meaning}
+    # Only in a stream is a row a document, and `inspect` judges what the others are to end with.
+    bounds = manifest.objective.bounds_of_text
+    ends_documents = manifest.columns[0].width == ANY_LENGTH and bool(bounds and bounds[1])
     files = list[ColumnTokens]()
     for shard in chain.from_iterable(split.shards for split in manifest.splits.values()):
         file = ColumnTokens(f"{location}/{shard.file}", "corpusmill", meanings=meanings)
         file.rows, file.tokenizer = shard.rows, f"{location}/{manifest.tokenizer.file}"
+        file.ends_documents = ends_documents
         file.list_parts = partial(_list_parts, file, location, manifest, shard.file)
         files.append(file)
     return files

@@ -87,6 +87,7 @@ def test_mistakes_are_refused_with_one_message(files: Path) -> None:
         ((files / "bad",), ("no index of Megatron-LM",)),
         ((files / "mega", "--text", "a"), ("it needs --tokenizer",)),
         ((files / "mega", "--sample", "0"), ("out of range",)),
+        ((files / "mega", "--dtype", "uint17"), ("uint16",)),
         ((files / "mega", "--tokenizer", files / "no.json"), ("there is no such file",)),
         ((files / "mega", "--format", "mega"), ("Did you mean megatron?",)),
     ):

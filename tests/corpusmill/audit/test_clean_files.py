@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, processors
 
-from corpusmill.objectives.gpt import GptOptions
 from corpusmill.objectives.objective_options import ObjectiveOptions
 from tests.corpusmill.audit.formats.test_audited_levanter import write_column, write_ledger
 from tests.tools.chat_data import draw_conversations, write_lines, write_tokenizer
@@ -295,9 +294,7 @@ def test_levanter(tmp_path: Path, tokenizer: str) -> None:
 
 
 def test_data_sets_of_ours(tmp_path: Path) -> None:
-    names = ("bert", "bert_dynamic", "bert_packed", "ernie", "electra", "gpt_stream", "t5")
-    recipes: dict[str, ObjectiveOptions] = {name: OBJECTIVES[name] for name in names}
-    recipes["gpt_pack"] = GptOptions(mode="pack", max_seq_length=512)
+    recipes: dict[str, ObjectiveOptions] = {**OBJECTIVES}
 
     def write(folder: Path, options: ObjectiveOptions) -> None:
         write_dataset(folder / "made", Recipe(options))
