@@ -94,8 +94,10 @@ def _list_figures(audit: Audit, checks: TokenizerChecks | None) -> Iterator[Figu
         yield count_figure(kind, counts["rows"], meaning * audit.conventions.are_windows)
         lengths = figures.Distribution("length", dict(sorted(measures.lengths.items())))
         yield figures.describe_distribution(lengths)
-    different, largest = int((measures.ids > 0).sum()), f"the largest is {measures.largest:,}"
-    yield count_figure("different ids", different, largest)
+    different, size = int((measures.ids > 0).sum()), audit.conventions.vocab_size
+    of_all = f"of the tokenizer's {size:,}; " * bool(size)
+    yield count_figure("different ids", different, f"{of_all}the largest is {measures.largest:,}")
+    yield from _list_kinds(audit, checks) if checks else ()
     for name in ("begin", "end"):
         if (token := getattr(audit.conventions, name)) >= 0:
             shown = f"{checks.show(token)}, the id {token}" if checks else f"the id {token}"
@@ -113,3 +115,17 @@ def _list_figures(audit: Audit, checks: TokenizerChecks | None) -> Iterator[Figu
         if tokens := counts[f"{name}.tokens"]:
             meaning = f"of the ids that are no padding, by {name}"
             yield share_figure("learned", counts[f"{name}.learned"] / tokens, meaning)
+
+
+def _list_kinds(audit: Audit, checks: TokenizerChecks) -> Iterator[Figure]:
+    """Yield the shares of ids that tell little of a text."""
+    unknown = [token for token in (audit.conventions.unknown,) if token >= 0]
+    for name, ids, kind in (
+        ("unknown", unknown, "unknown tokens"),
+        ("replaced", checks.replacements, "U+FFFD, in the place of bytes that were no text"),
+        ("bytes", checks.bytes, "single bytes, of letters that the vocabulary lacks"),
+    ):
+        if ids:
+            number = int(audit.measures.ids[ids].sum())
+            share = number / max(1, audit.measures.counts["tokens"])
+            yield share_figure(name, share, f"of the ids are {kind}")

@@ -33,6 +33,8 @@ _REPLACEMENTS = ("\ufffd", "\u00ef\u00bf\u00bd", "\u0120\u00ef\u00bf\u00bd", "\u
 _TURNS = re.compile(r"im_start|start_header_id|start_of_turn|\|(user|assistant)\||\[INST\]")
 # In the place of an id, where a document begins or ends, and where it was cut.
 _EDGE, _CUT = -2, -1
+# Bytes above 127 in vocabularies like GPT-2's, and those to which others fall back.
+_BYTES, _FALLBACK = re.compile("[\u00a1-\u00ff]"), re.compile("<0x[0-9A-F]{2}>")
 # A space, as vocabularies write it, and a letter: pieces begin there, whatever is before.
 _BEGINS_WORD = re.compile(r"[\u0120\u2581]\w")
 
@@ -99,6 +101,7 @@ class TokenizerChecks:
     Attributes:
         tokenizer: that one.
         replacements: the ids of the character that replaces bytes which are no text.
+        bytes: the ids of single bytes that are no letters by themselves.
     """
 
     def __init__(self, tokenizer: TokenizerFile, audit: Audit) -> None:
@@ -106,8 +109,10 @@ class TokenizerChecks:
         self._library = load_tokenizer(tokenizer.json)
         # Of tokens within words, in vocabularies like BERT's.
         self._prefix = json.loads(tokenizer.json)["model"].get("continuing_subword_prefix") or ""
-        replacements = map(self._library.token_to_id, _REPLACEMENTS)
-        self.replacements = [token for token in replacements if token is not None]
+        vocabulary = self._library.get_vocab()
+        self.replacements = [vocabulary[name] for name in _REPLACEMENTS if name in vocabulary]
+        is_byte = (_BYTES if '"ByteLevel"' in tokenizer.json else _FALLBACK).fullmatch
+        self.bytes = [token for name, token in vocabulary.items() if is_byte(name)]
 
     def show(self, *ids: int) -> str:
         """Return tokens as they are written in the vocabulary."""

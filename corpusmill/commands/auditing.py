@@ -27,6 +27,7 @@ from corpusmill.console.terminal_report import print_audit
 from corpusmill.corpus.batches import FileRange
 from corpusmill.corpus.input_formats import read_file
 from corpusmill.errors import UserError, option
+from corpusmill.location import drop_last_slash
 from corpusmill.tokenization.sources.read import read_tokenizer
 
 
@@ -94,7 +95,7 @@ def _open_all(command: Audit, call: Call) -> Iterator[TokenFile]:
         sizes, folder, wanted = path.list(), path, ""
         if not sizes:  # a file, beside which its index may lie
             wanted = path.url.rpartition("/")[2]
-            folder = call.locate(text.removesuffix(wanted) or ".")
+            folder = call.locate(drop_last_slash(text.removesuffix(wanted)) or ".")
             sizes = {name: size for name, size in folder.list().items() if "/" not in name}
         opened = [*open_files(TokenFolder(folder, sizes, command.dtype), command.format, wanted)]
         if not opened:
