@@ -4,6 +4,7 @@ A row is what the file keeps apart: a document of an index, a row of a table, a 
 without an index is one row.
 """
 
+import csv
 import struct
 import tokenize
 import zlib
@@ -116,7 +117,7 @@ class UnreadableFile(TokenFile):
 _ODD = (LookupError, TypeError, AttributeError, tokenize.TokenError)
 DAMAGE = (
     *_ODD, RecursionError, ValueError, OSError, EOFError, ArithmeticError, MemoryError,
-    pa.ArrowException, struct.error, zlib.error, DamagedStreamError,
+    pa.ArrowException, csv.Error, struct.error, zlib.error, DamagedStreamError,
 )  # fmt: skip
 """What raises where a file is damaged, or an index of JSON is something else."""
 

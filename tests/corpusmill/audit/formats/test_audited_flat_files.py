@@ -149,6 +149,7 @@ DAMAGES: dict[str, list[Damage]] = {
         ("a.csv.gz", lambda _: gzip.compress(b"0,4\n4"), [], "inhomogeneous"),
         ("a.csv.gz", lambda _: gzip.compress(b"0,4\n4,b"), [], "invalid literal"),
         ("a.csv.gz", lambda _: gzip.compress(b"0,9999999999999999999999"), [], "too large"),
+        ("a.csv.gz", lambda _: gzip.compress(b"1" * 200_000), [], "field larger"),
     ],
     "lengths": [
         ("a.lengths", put(4, -1, "<i4"), [], "a row end before it begins"),
