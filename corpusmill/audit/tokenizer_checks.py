@@ -35,8 +35,8 @@ _TURNS = re.compile(r"im_start|start_header_id|start_of_turn|\|(user|assistant)\
 _EDGE, _CUT = -2, -1
 # Bytes above 127 in vocabularies like GPT-2's, and those to which others fall back.
 _BYTES, _FALLBACK = re.compile("[\u00a1-\u00ff]"), re.compile("<0x[0-9A-F]{2}>")
-# A space, as vocabularies write it, and a letter: pieces begin there, whatever is before.
-_BEGINS_WORD = re.compile(r"[\u0120\u2581]\w")
+# A space, as vocabularies write it, and what follows it: pieces begin there, whatever is before.
+_BEGINS_WORD = re.compile(r"\u0120.|\u2581\w")
 
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
 _SPLIT = {"type": "Split", "behavior": "Isolated", "invert": False}
@@ -183,15 +183,17 @@ class TokenizerChecks:
         if self._prefix or tokens[begin] not in edges:
             stretch = stretch[self._find_word(stretch) :]
         if tokens[end] not in edges:
-            stretch = stretch[: len(stretch) - 1 - self._find_word(stretch[::-1])]
+            stretch = stretch[: max(0, len(stretch) - 1 - self._find_word(stretch[::-1]))]
         return stretch
 
     def _find_word(self, tokens: Sequence[int]) -> int:
-        """Return the first place where a word begins; 0 if none is known."""
-        names = (self._library.id_to_token(token) or "" for token in tokens)
-        if self._prefix:
-            return next((n for n, name in enumerate(names) if not name.startswith(self._prefix)), 0)
-        return next((n for n, name in enumerate(names) if _BEGINS_WORD.match(name)), 0)
+        """Return the first place where a word begins; their number if none is known."""
+        begins = _BEGINS_WORD.match
+        for place, token in enumerate(tokens):
+            name = self._library.id_to_token(token) or ""
+            if not name.startswith(self._prefix) if self._prefix else begins(name):
+                return place
+        return len(tokens)
 
     def _show_difference(self, ids: Sequence[int], again: Sequence[int]) -> str:
         pairs = enumerate(zip_longest(ids, again))

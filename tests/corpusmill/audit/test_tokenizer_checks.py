@@ -12,16 +12,17 @@ from tokenizers import (
     trainers,
 )
 
-from corpusmill.audit.audit import audit_files
+from corpusmill.audit.audit import SAMPLED_IDS, audit_files
 from corpusmill.audit.conventions import Given
 from corpusmill.audit.findings import find
+from corpusmill.audit.formats.megatron import FORMAT as MEGATRON
 from corpusmill.audit.formats.raw import FORMAT
 from corpusmill.audit.token_files import TokenFolder
 from corpusmill.audit.tokenizer_checks import _CHANGES, TokenizerChecks
 from corpusmill.location import locate
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
-from tests.tools.token_files import list_texts, make_tokenizer, write_nanogpt
+from tests.tools.token_files import list_texts, make_tokenizer, write_megatron, write_nanogpt
 
 END = "<|end_of_text|>"
 
@@ -113,3 +114,20 @@ def test_ids_of_another_tokenizer_are_not_explained(tmp_path: Path) -> None:
     [what] = explain(tmp_path / "other", tokenizers["llama-3"], tokenizers["metaspace"])
     assert float(what.split()[0]) > 90
     assert "are what it gives" not in what
+
+
+def test_long_texts_without_spaces_are_not_cut_within_letters(tmp_path: Path) -> None:
+    tokenizer, letters = make_tokenizer(), "กขคงจฉชซญฐดตถทธนบปผ"
+    texts = ["a" + "".join(letters[(n * n + i * 7) % 19] for i in range(900)) for n in range(60)]
+    end = tokenizer.get_vocab()[END]
+    rows = [
+        [*encoding.ids, end] for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)
+    ]
+    assert min(map(len, rows)) > SAMPLED_IDS
+    write_megatron(tmp_path, rows)
+    folder, known = locate(str(tmp_path)), read(tokenizer)
+    files = MEGATRON.open(TokenFolder(folder, folder.list()), "part.bin")
+    given = Given(end=end, special=known.special, vocab_size=known.vocab_size)
+    measured = audit_files(files, given)
+    found = find(measured, TokenizerChecks(known, measured))
+    assert [finding.what for finding in found if finding.name == "other tokens"] == []
