@@ -28,7 +28,7 @@ class Audit:
         files: the files, with their faults.
         measures: of all of them.
         samples: some of their rows, of at most SAMPLED_IDS ids.
-        every: one batch of so many was read.
+        every: every how many batches one was read; 1 if all were.
     """
 
     files: Sequence[TokenFile]
@@ -99,7 +99,7 @@ def audit_files(files: Sequence[TokenFile], given: Given, every: int = 1) -> Aud
     Args:
         files: of one format, at least one.
         given: what is known of their ids.
-        every: reads one batch of so many.
+        every: every how many batches to read one; 1 to read all.
     """
     samples, first = list[np.ndarray](), list[tuple[TokenRows, int]]()
     batches = _read(files, every, samples)

@@ -24,12 +24,15 @@ COUNTED_IDS = 2**20
 """Ids from here on are not told apart; no tokenizer has as many."""
 WINDOW = 64
 """Tokens of a window; a passage as long is hardly written twice."""
-# One window in so many is kept at first, of few ids; of more, as many as are kept in the end.
+# One window in 64 is kept at first; of many ids fewer, as many as are kept in the end.
 _FIRST_SHARE = 64
 
 
 def choose_share(tokens: int | None) -> int:
-    """Return the share of windows that are kept of files with so many ids, as far as that is known.
+    """Return of how many windows one is kept at first.
+
+    Args:
+        tokens: the ids of all files, or None if that is not known.
 
     Example:
         2**20 give 64, and 2**32 give 2**15.
@@ -151,7 +154,7 @@ def sample_windows(ids: np.ndarray, share: int) -> np.ndarray:
 
     Args:
         ids: unsigned integers[n].
-        share: one window in so many is in the sample, whichever ids are in it: a power of 2.
+        share: of how many windows one is in the sample, whichever ids are in it; a power of 2.
 
     Returns:
         uint64[windows, 2]; windows of one id alone are left out.
@@ -188,7 +191,7 @@ class Windows:
     """The windows of a sample, and how often each occurs.
 
     Attributes:
-        share: one window in so many is in the sample.
+        share: of how many windows one is in the sample.
         hashes: uint64[windows, 2], ascending.
         numbers: int64[windows], how often each occurs.
     """
