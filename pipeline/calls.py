@@ -165,6 +165,9 @@ def _prepare(
             cause = "either all text belongs to sources with names, or none does"
             raise UserError("input and source", cause, "Give input=None, or leave source out")
         command = fill_command(kind, values, objective, FORMAT_NAMES)
+        if kind is not InspectCorpus and (command.run.ranks or 1) > 1:
+            cause = "only the command corpusmill takes part as a rank, started by a launcher"
+            raise UserError(option("ranks", command.run.ranks), cause, "Leave it out")
         use_beam_options(beam_arguments)
         # Rich would render for a notebook what goes to a stream here.
         console = Terminal(stderr=True, force_jupyter=False)

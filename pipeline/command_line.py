@@ -32,9 +32,9 @@ class JobCommands:
 
     def runner(self, command: Command) -> Run:
         """Import what runs a command, with Beam's file systems and the log of its options."""
-        from pipeline.outcomes import run_logged  # noqa: PLC0415
+        from pipeline.jobs.ranks import run_shared  # noqa: PLC0415
 
-        return partial(run_logged, command.runner())
+        return partial(run_shared, command.runner())
 
 
 JOB = JobCommands()

@@ -1,6 +1,5 @@
 """Options of a job and of a build; the command line is made from them before it imports Beam."""
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from corpusmill.settings.options import Choices, Option, options_of
 from corpusmill.settings.words import read_own_options, split_own_options
 from corpusmill.tokenization.tokenizer_file import TokenizerOptions
 from pipeline.console.run_log import LogOptions
+from pipeline.launchers import count_processors
 from transforms.task_sizes import TaskSizes
 
 _SIZE = re.compile(
@@ -223,8 +223,18 @@ class RunOptions(CheckedOptions):
     runner: str = "local"
     """local (processes of this machine; DirectRunner means the same), PrismRunner, FlinkRunner,
     DataflowRunner, or any other runner of Beam's; its own options follow after --."""
-    workers: Annotated[int, Range(1)] = os.cpu_count() or 1
-    """Largest number of worker processes of the local runner."""
+    workers: Annotated[int, Range(1)] = count_processors()
+    """Largest number of worker processes of the local runner, in each rank; by default one for each
+    processor that this process may use."""
+    rank: Annotated[int | None, Range(0)] = None
+    """Number of this process among those that a launcher has started for one command, from 0; by
+    default what srun, mpirun, torchrun or an indexed Job of Kubernetes says."""
+    ranks: Annotated[int | None, Range(1)] = None
+    """Number of these processes, which share the work of the local runner; 1 for a process that
+    works alone, whatever the launcher says."""
+    rank_address: str | None = None
+    """Name or address of this machine at which rank 0 is reached by the others; by default that of
+    the machine's name."""
     range_bytes: Annotated[int | None, Range(1)] = None
     """Longest part of a file that is one task; by default 64 MB, or less for small inputs."""
     min_bytes_per_worker: Annotated[int, Range(0)] = 32 * 2**20

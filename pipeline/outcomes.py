@@ -42,15 +42,19 @@ def run_logged(run: Run, options: Any, call: Call) -> int:
     log = getattr(options, "log", LogOptions())
     with open_log(log):
         try:
-            # Commands open files in object stores with these options.
-            if "://" in call.typed:
-                with call.importing():
-                    beam_file_systems()
-            use_beam_options(call.engine_arguments)
+            use_file_systems(call)
             return run(options, replace(call, locate=locate_any))
         except BaseException as error:  # panics of libraries in Rust are not of class Exception
             call.signals.ignore()
             return report_error(error, log)
+
+
+def use_file_systems(call: Call) -> None:
+    """Open files in object stores from now on with the options that a command was called with."""
+    if "://" in call.typed:
+        with call.importing():
+            beam_file_systems()
+    use_beam_options(call.engine_arguments)
 
 
 def report_error(error: BaseException, log: LogOptions) -> int:

@@ -17,7 +17,8 @@ from typing import Any, NoReturn, Self
 # They hold for a job that runs elsewhere as well; --no-wait exits with 0 once it is submitted.
 USER_ERROR, FAILURE, CANCELLED, INTERRUPTED = 2, 1, 3, 130
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Ctrl-C, and what launchers and batch systems send before they kill.
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 _SECONDS_TO_SEND_AGAIN = 0.05
 
@@ -29,7 +30,7 @@ _before_exit: list[Callable[[], None]] = []
 
 def begin_process() -> None:
     """Answer signals at once, and make sure of the standard streams and the working directory."""
-    for number in _SIGNALS:
+    for number in ENDING_SIGNALS:
         signal.signal(number, lambda *_: end_process(INTERRUPTED, "interrupted: nothing was begun"))
     # The threads of NumPy's linear algebra, which no command needs, wait asleep and not at work.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
@@ -121,7 +122,7 @@ class EndingSignals:
         self._came = False
 
     def __enter__(self) -> Self:
-        self._previous = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        self._previous = {number: signal.signal(number, self._handle) for number in ENDING_SIGNALS}
         self._previous_hook, sys.unraisablehook = sys.unraisablehook, self._send_again
         return self
 
@@ -134,8 +135,14 @@ class EndingSignals:
     @staticmethod
     def ignore() -> None:
         """Ignore them from now on, as the command has ended."""
-        for number in _SIGNALS:
+        for number in ENDING_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
+
+    @staticmethod
+    def release() -> None:
+        """Let them end the process from now on, as all is done but to tell others."""
+        for number in ENDING_SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
 
     def _handle(self, _: int, __: FrameType | None) -> None:
         if self._came:

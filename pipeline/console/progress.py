@@ -63,10 +63,37 @@ class Counters:
     Attributes:
         bundles: {bundle: {counter: value}}.
         lock: held while the bundles are read or changed.
+        begun: when each bundle that a worker works at has begun, in seconds.
+        seconds: how long workers have worked at all others.
+        workers: says where how many workers are at work; where this is not set, nothing is said.
     """
 
     bundles: dict[str, dict[str, int]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    begun: dict[object, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    workers: Callable[[], tuple[str, int]] | None = None
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Count the time of a worker while the block runs."""
+        bundle, begin = object(), time.monotonic()
+        self.begun[bundle] = begin
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.seconds += time.monotonic() - self.begun.pop(bundle)
+
+    def describe_workers(self, seconds: float) -> str:
+        """Return who has been at work for some seconds, and the share of the time that was idle."""
+        if self.workers is None:
+            return ""
+        where, workers = self.workers()
+        with self.lock:
+            busy = self.seconds + sum(time.monotonic() - begin for begin in self.begun.values())
+        idle = max(0.0, 1 - busy / max(1e-6, seconds * workers))
+        return f"{where}, {count_things(workers, 'worker')}, {idle:.0%} idle"
 
     def update(self, bundle: str, values: dict[str, int]) -> None:
         """Copy a bundle's report; counters never decrease."""
@@ -121,10 +148,10 @@ class Work:
             return self.last_step
         digits = 0 if self.bytes >= 10e6 else 1
         text = f"read {totals['read.bytes'] / 1e6:,.{digits}f} of {self.bytes / 1e6:,.{digits}f} MB"
-        if not self.repeats:
-            return text
-        built = totals["build.examples"]
-        return f"{text}, {count_things(built, 'example')}, {built / seconds:,.0f} a second"
+        if self.repeats:
+            built = totals["build.examples"]
+            text += f", {count_things(built, 'example')}, {built / seconds:,.0f} a second"
+        return ", ".join(filter(None, [text, counters.describe_workers(seconds)]))
 
     def _shares(self, counters: Counters) -> tuple[float, float]:
         totals = counters.totals()

@@ -152,5 +152,5 @@ def serve_worker(beam_arguments: Sequence[str]) -> Iterator[str]:
             yield address
     finally:
         # What a worker still writes would race with the removal of the temporary folder.
-        worker.process.kill()
-        worker.process.join()
+        worker.kill()
+        worker.wait()

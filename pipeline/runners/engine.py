@@ -2,8 +2,8 @@
 
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -59,9 +59,63 @@ class Submitted:
     dry: bool = False
 
 
+class Worker(ABC):
+    """A process that waits for its environment, and then works for an engine."""
+
+    def begin(
+        self,
+        control: "endpoints_pb2.ApiServiceDescriptor",
+        options: "struct_pb2.Struct",
+        name: str,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        """Let it work.
+
+        Args:
+            control: address of the engine's control service.
+            options: Beam's own options.
+            name: the worker's id on the engine.
+            variables: more of its environment.
+
+        Raises:
+            BrokenPipeError: the process has died.
+        """
+        from google.protobuf import json_format, text_format  # noqa: PLC0415  imported by Beam
+
+        self.send(
+            {
+                "CONTROL_API_SERVICE_DESCRIPTOR": text_format.MessageToString(control),
+                "PIPELINE_OPTIONS": json_format.MessageToJson(options),
+                "WORKER_ID": name,
+                **(variables or {}),
+            }
+        )
+
+    @abstractmethod
+    def send(self, environment: dict[str, str]) -> None:
+        """Give it its environment, by which it begins.
+
+        Raises:
+            BrokenPipeError: the process has died.
+        """
+
+    @abstractmethod
+    def wait(self, seconds: float | None = None) -> str:
+        """Wait for its end, and return how it failed; empty if it did not, or has not ended."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End it at once."""
+
+    @property
+    def is_compiling(self) -> bool:
+        """Whether it has compiled a kernel."""
+        return False
+
+
 @dataclass(frozen=True)
-class Worker:
-    """A process that waits for its environment, and then works for an engine.
+class WorkerProcess(Worker):
+    """A process of this machine.
 
     Attributes:
         process: the process.
@@ -74,32 +128,24 @@ class Worker:
     environment: Connection
     compiling: tuple[Connection, Connection]
 
-    def begin(
-        self,
-        control: "endpoints_pb2.ApiServiceDescriptor",
-        options: "struct_pb2.Struct",
-        name: str,
-    ) -> None:
-        """Let it work.
-
-        Args:
-            control: address of the engine's control service.
-            options: Beam's own options.
-            name: the worker's id on the engine.
-
-        Raises:
-            BrokenPipeError: the process has died.
-        """
-        from google.protobuf import json_format, text_format  # noqa: PLC0415  imported by Beam
-
-        self.environment.send(
-            {
-                "CONTROL_API_SERVICE_DESCRIPTOR": text_format.MessageToString(control),
-                "PIPELINE_OPTIONS": json_format.MessageToJson(options),
-                "WORKER_ID": name,
-            }
-        )
+    def send(self, environment: dict[str, str]) -> None:
+        """Give it its environment, as `Worker.send`."""
+        self.environment.send(environment)
         self.environment.close()
+
+    def wait(self, seconds: float | None = None) -> str:
+        """Wait for its end, as `Worker.wait`. A worker that Beam asks to end exits with 0."""
+        self.process.join(seconds)
+        return f"exit status {self.process.exitcode}" if self.process.exitcode else ""
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+
+    @property
+    def is_compiling(self) -> bool:
+        """Whether it, or another one of this machine, has compiled a kernel."""
+        return self.compiling[0].poll()
 
 
 @dataclass(frozen=True)
@@ -110,7 +156,7 @@ class Run:
         build: adds the job's stages to a pipeline.
         counters: filled while the job runs.
         temp_folder: the folder of the job's temporary files; empty if unknown.
-        workers: the processes that `Engine.start_workers` started.
+        workers: what `Engine.start_workers` started.
         announce: called once an engine elsewhere has accepted the job.
         late_arguments: options for Beam that are only known once the job starts.
     """
@@ -118,7 +164,7 @@ class Run:
     build: Callable[["beam.Pipeline"], None]
     counters: Counters
     temp_folder: str = ""
-    workers: list[Worker] = field(default_factory=list)
+    workers: Sequence[Worker] = ()
     announce: Callable[[Submitted], None] = lambda _: None
     late_arguments: tuple[str, ...] = ()
 
@@ -217,7 +263,7 @@ class Engine(ABC):
         """Return how many workers do a job of so much text, as far as it is known before."""
         return self.parallelism or self.options.workers
 
-    def start_workers(self, text_bytes: int) -> list[Worker]:  # noqa: ARG002
+    def start_workers(self, text_bytes: int) -> Sequence[Worker]:  # noqa: ARG002
         """Start the worker processes that must exist before this process has any other thread."""
         return []
 

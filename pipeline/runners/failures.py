@@ -27,7 +27,16 @@ class JobCancelledError(Exception):
 
 
 class WorkerDiedError(Exception):
-    """A worker process on this machine ended before its work did."""
+    """A worker process on this machine, or a rank, ended before its work did.
+
+    Args:
+        cause: how it ended.
+        worker: the worker.
+    """
+
+    def __init__(self, cause: str, worker: object = None) -> None:
+        super().__init__(cause)
+        self.worker = worker
 
 
 @dataclass(frozen=True)

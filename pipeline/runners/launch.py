@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ _ENGINES = {
     "DataflowRunner": "pipeline.runners.dataflow:DataflowEngine",
 }
 _OTHERS = "pipeline.runners.portable:PortableEngine"
+_RANKS = "pipeline.runners.ranks.engine:RanksEngine"
 
 # As much work as a shard is beside its text: files are made, written, digested and renamed.
 _TEXT_BYTES_FOR_A_SHARD = 128 * 1024
@@ -95,8 +97,13 @@ class Launch:
         self._log_start(work, len(workers))
         run = Run(build, Counters(), temp_folder, workers, self._announce)
         with show_progress(run.counters, work, self.engine.options.progress, self.log):
+            begin = time.monotonic()
             try:
-                return self.engine.run(run)
+                submitted = self.engine.run(run)
+                if who := run.counters.describe_workers(time.monotonic() - begin):
+                    self.console.print(who)
+                    log_event("work_done", who, {"runner": self.engine.name})
+                return submitted
             except Exception as error:
                 is_there = False
                 # A store's client may raise anything; then the failure of the job is told.
@@ -165,7 +172,7 @@ def prepare_launch(
     for name, path in places:
         _check_name(name, path)
     options = replace(options, runner=resolve_name(options.runner))
-    engine = load_engine(options.runner)(options, beam_arguments, places)
+    engine = load_engine(options.runner, (options.ranks or 1) > 1)(options, beam_arguments, places)
     # This process opens files in object stores as well, with the very options of the workers.
     set_beam_options(engine.arguments)
     engine.check()
@@ -176,12 +183,24 @@ def prepare_launch(
     return Launch(engine, console, log)
 
 
-def load_engine(runner: str) -> type[Engine]:
-    """Import the class of an engine, by a name that `resolve_name` returned.
+def is_local(runner: str) -> bool:
+    """Whether a runner is the local one, by any of its names."""
+    return _ENGINES.get(resolve_name(runner)) == _LOCAL
+
+
+def load_engine(runner: str, has_ranks: bool = False) -> type[Engine]:
+    """Import the class of an engine.
+
+    Args:
+        runner: a name that `resolve_name` returned.
+        has_ranks: whether several processes share its work.
 
     Raises:
-        UserError: there is no such runner.
+        UserError: there is no such runner, or it is not one whose work they can share.
     """
+    if has_ranks and not is_local(runner):
+        cause = "it has workers of its own, and ranks share the work of the local runner"
+        raise UserError(option("runner", runner), cause, f"Leave {option('ranks')} out")
     if runner not in _ENGINES and "." not in runner:
         from apache_beam.options.pipeline_options import StandardOptions  # noqa: PLC0415  as above
 
@@ -193,7 +212,8 @@ def load_engine(runner: str) -> type[Engine]:
             cure = suggest(runner.removesuffix("Runner"), ["local", *known], 1)
             cure += "Give local, or the name of one of Beam's runners with its options after --"
             raise UserError(option("runner", runner), "Beam has no runner of this name", cure)
-    module, _, name = _ENGINES.get(runner, _OTHERS).partition(":")
+    place = _RANKS if has_ranks else _ENGINES.get(runner, _OTHERS)
+    module, _, name = place.partition(":")
     return cast(type[Engine], getattr(import_module(module), name))
 
 

@@ -17,6 +17,7 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, PipelineState
 from apache_beam.runners.worker import sdk_worker, worker_pool_main
 
+from corpusmill.console.process import ENDING_SIGNALS
 from corpusmill.errors import UserError, option
 from pipeline.console.progress import Counters, repeat
 from pipeline.runners.beam_pipelines import new_pipeline, read_counters
@@ -136,9 +137,7 @@ class Interrupts:
         self._job = Submitted()
 
     def __enter__(self) -> Self:
-        self._previous = {
-            number: signal.signal(number, self._hold) for number in (signal.SIGINT, signal.SIGTERM)
-        }
+        self._previous = {number: signal.signal(number, self._hold) for number in ENDING_SIGNALS}
         return self
 
     def release(self, cancel: Callable[[], object], job: Submitted) -> None:

@@ -16,10 +16,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from corpusmill.arrays.kernel_cache import kernel_folder
 from tests.conftest import CHECKOUT
+from tests.tools.launching import add_network, ip, report_missing
 
 POOL_PORT = 50000
 # The two ends of a host's cable. Every host can reach all of the driver's ends.
@@ -82,13 +81,6 @@ class Network:
             )  # fmt: skip
 
 
-def report_missing(reason: str) -> None:
-    """Skip the test, but fail it in continuous integration, where everything must be there."""
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
 def find_boot() -> Path:
     """Return the program that starts Beam's containers."""
     boot = Path(os.environ.get("BEAM_BOOT") or Path(sys.prefix, "bin", "beam-boot"))
@@ -111,11 +103,11 @@ def connect_hosts(folder: Path, shared: Path, names: tuple[str, ...]) -> Iterato
         report_missing("`ip` or `unshare` is missing: install iproute2 and util-linux")
     driver = f"corpusmill-{os.getpid()}"
     with ExitStack() as stack:
-        _add_network(driver, stack)
+        add_network(driver, stack)
         hosts = []
         for number, name in enumerate(names):
             network, root = f"{driver}-{name}", folder / name
-            _add_network(network, stack)
+            add_network(network, stack)
             _lay_cable(driver, network, number)
             _make_root(root, boot, shared)
             address = _HOST_ADDRESS.format(number=number)
@@ -124,30 +116,16 @@ def connect_hosts(folder: Path, shared: Path, names: tuple[str, ...]) -> Iterato
         yield Network(driver, tuple(hosts))
 
 
-def _add_network(name: str, stack: ExitStack) -> None:
-    outcome = subprocess.run(
-        ["ip", "netns", "add", name], capture_output=True, text=True, check=False
-    )
-    if outcome.returncode:
-        pytest.skip(f"network namespaces are not allowed here: {outcome.stderr.strip()}")
-    stack.callback(_ip, "netns", "delete", name)
-    _ip("-n", name, "link", "set", "lo", "up")
-
-
 def _lay_cable(driver: str, host: str, number: int) -> None:
     ours, theirs = f"host{number}", "driver"
-    _ip("-n", driver, "link", "add", ours, "type", "veth", "peer", "name", theirs, "netns", host)
+    ip("-n", driver, "link", "add", ours, "type", "veth", "peer", "name", theirs, "netns", host)
     for network, device, address in (
         (driver, ours, _DRIVER_ADDRESS),
         (host, theirs, _HOST_ADDRESS),
     ):
-        _ip("-n", network, "address", "add", f"{address.format(number=number)}/24", "dev", device)
-        _ip("-n", network, "link", "set", device, "up")
-    _ip("-n", host, "route", "add", "default", "via", _DRIVER_ADDRESS.format(number=number))
-
-
-def _ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True)
+        ip("-n", network, "address", "add", f"{address.format(number=number)}/24", "dev", device)
+        ip("-n", network, "link", "set", device, "up")
+    ip("-n", host, "route", "add", "default", "via", _DRIVER_ADDRESS.format(number=number))
 
 
 def _make_root(root: Path, boot: Path, shared: Path) -> None:

@@ -22,8 +22,8 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import cached_property
 from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
 from pathlib import Path
@@ -31,9 +31,10 @@ from types import ModuleType
 
 import psutil
 
+from corpusmill.console.process import ENDING_SIGNALS
 from corpusmill.errors import UserError
 from corpusmill.location import scheme_of
-from pipeline.runners.engine import Engine, Reach, Run, Submitted, Worker
+from pipeline.runners.engine import Engine, Reach, Run, Submitted, Worker, WorkerProcess
 
 # The fork server listens at a file in a folder that it makes there; its path may have 107 bytes.
 _LONGEST_TEMPORARY_FOLDER = 60
@@ -56,7 +57,7 @@ def most_workers() -> int:
     return max(1, min(cores * _WORKERS_PER_CORE, memory // _WORKER_BYTES))
 
 
-def start_workers(number: int) -> list[Worker]:
+def start_workers(number: int) -> list[WorkerProcess]:
     """Start this many workers."""
     # A fork finds Beam's runner and its worker imported.
     from pipeline.runners.local import submission, worker  # noqa: F401, PLC0415
@@ -68,14 +69,14 @@ def start_workers(number: int) -> list[Worker]:
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=worker.main, args=(receiver, compiling[1]), daemon=True)
         # Until it can ignore Ctrl-C, which a terminal sends to all processes, it must not come.
-        previous = signal.pthread_sigmask(signal.SIG_BLOCK, worker.HELD_SIGNALS)
+        previous = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
         try:
             with _without_main():
                 process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, previous)
         receiver.close()
-        workers.append(Worker(process, sender, compiling))
+        workers.append(WorkerProcess(process, sender, compiling))
     return workers
 
 
@@ -153,7 +154,7 @@ class LocalEngine(Engine):
         workers, min_bytes = self.options.workers, self.options.min_bytes_per_worker
         return min(workers, text_bytes // min_bytes) if min_bytes else workers
 
-    def start_workers(self, text_bytes: int) -> list[Worker]:
+    def start_workers(self, text_bytes: int) -> Sequence[Worker]:
         """Start the worker processes that the input is worth, as far as this machine holds them."""
         number = min(self.parallelism, self.count_workers(text_bytes))
         return start_workers(number) if number else []
@@ -173,9 +174,11 @@ class LocalEngine(Engine):
         """
         # They import Beam.
         if run.workers:
+            from pipeline.runners.local.gate import Gate  # noqa: PLC0415
             from pipeline.runners.local.submission import run_on_workers  # noqa: PLC0415
 
-            run_on_workers(run, self.arguments)
+            with closing(Gate()) as gate:
+                run_on_workers(run, self.arguments, gate)
         else:
             from pipeline.runners.local.in_process import run_in_process  # noqa: PLC0415
 

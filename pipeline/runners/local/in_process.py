@@ -263,7 +263,7 @@ def run_pipeline(run: Run, runner: PipelineRunner, options: PipelineOptions) -> 
 
     def look() -> None:
         run.counters.update("here", shown_here() - before)
-        if say and any(worker.compiling[0].poll() for worker in run.workers):
+        if say and any(worker.is_compiling for worker in run.workers):
             say.pop()()
 
     with _quick_graphs():

@@ -26,6 +26,7 @@ from pipeline.console.progress import Counters
 from pipeline.console.run_log import log_event
 from pipeline.runners.beam_pipelines import read_counters
 from pipeline.runners.engine import Run
+from pipeline.runners.local.gate import Gate, behind_gate
 from pipeline.runners.local.in_process import PROGRESS_SECONDS, run_pipeline
 from pipeline.runners.local.worker_watch import WorkerWatch
 
@@ -75,11 +76,12 @@ class DealtBundles(fn_runner.ParallelBundleManager):
         tokens = self._cache_token_generator
         manager = fn_runner.BundleManager(context, self._progress_frequency, tokens)
         begin = time.time()
-        result, splits = manager.process_bundle(bundle, fired_timers={}, **expected)
+        with self.counters.working():
+            result, splits = manager.process_bundle(bundle, fired_timers={}, **expected)
         seconds = time.time() - begin
         counts = read_counters(result.process_bundle.monitoring_infos)
         self.counters.update(result.instruction_id, counts)
-        fields = {"worker": handler.worker_id, "stage": context.stage.name, "seconds": seconds}
+        fields = {"worker": handler.number, "stage": context.stage.name, "seconds": seconds}
         log_event("bundle_finished", f"{seconds:.3f} s", fields, logging.DEBUG)
         return result, splits
 
@@ -161,12 +163,13 @@ def _merge(processed: list[_Processed]) -> _Processed:
     return beam_fn_api_pb2.InstructionResponse(process_bundle=merged), splits
 
 
-def run_on_workers(run: Run, arguments: Sequence[str]) -> None:
+def run_on_workers(run: Run, arguments: Sequence[str], gate: Gate) -> None:
     """Run a job on worker processes to its end.
 
     Args:
         run: the run.
         arguments: options for Beam.
+        gate: where the workers reach this process.
 
     Raises:
         WorkerDiedError: a worker process died.
@@ -187,7 +190,7 @@ def run_on_workers(run: Run, arguments: Sequence[str]) -> None:
         progress_request_frequency=PROGRESS_SECONDS,
         provision_info=fn_runner.ExtendedProvisionInfo(provision),
     )
-    with WorkerWatch(run.workers):
+    with behind_gate(gate), WorkerWatch(run.workers):
         run_pipeline(run, runner, options)
 
 

@@ -5,7 +5,8 @@ import logging
 import os
 import signal
 import sys
-from contextlib import redirect_stderr
+from collections.abc import Sequence
+from contextlib import redirect_stderr, suppress
 from functools import partial, wraps
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,13 +15,23 @@ from typing import Any
 import grpc
 import numpy as np
 import pyarrow as pa
-from apache_beam.runners.worker import sdk_worker, sdk_worker_main, statesampler
+from apache_beam.runners.worker import (
+    channel_factory,
+    sdk_worker,
+    sdk_worker_main,
+    statesampler,
+)
 
 from corpusmill.arrays.kernel_cache import before_compiling
 from corpusmill.arrays.randomness import mix
+from corpusmill.console.process import ENDING_SIGNALS
 
-# They are blocked while a worker starts.
-HELD_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# What the environment of a worker has of an engine on another machine: its certificate, and its
+# working directory.
+CERTIFICATE, FOLDER = "CORPUSMILL_CERTIFICATE", "CORPUSMILL_FOLDER"
+# The name in the certificate.
+HOST_NAME = "corpusmill"
+_SECONDS_TO_END = 5
 _PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 # With 256 MiB, what stayed free between large arrays added 100 MiB to two workers. 16 and 64 MiB
@@ -36,23 +47,32 @@ def main(environment: Connection, compiling: Connection) -> None:
         environment: receives the variables that Beam's worker reads from its environment.
         compiling: written to when a kernel is compiled, as a worker has no terminal.
     """
-    # The parent handles Ctrl-C.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_SIGNALS)
+    # They come to all processes of a terminal, or of a step of Slurm's; the parent handles them.
+    for number in ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: signal.alarm(_SECONDS_TO_END))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
     logging.getLogger().handlers.clear()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         _keep_freed_memory()
     return_memory_between_bundles()
     end_bundles_at_once()
+    channels = channel_factory.GRPCChannelFactory
+    # A proxy for the web that the environment names does not know this machine's addresses.
+    channels.DEFAULT_OPTIONS = [*channels.DEFAULT_OPTIONS, ("grpc.enable_http_proxy", 0)]
     before_compiling(partial(compiling.send_bytes, b"1"))
     # The first call of a compiled kernel takes half a second; there is no work to do yet.
     mix(np.uint64(0))
     try:
-        os.environ.update(environment.recv())
+        variables = environment.recv()
     except EOFError:  # the parent ended before it had work
         return
+    if certificate := variables.pop(CERTIFICATE, ""):
+        encrypt_channels(certificate)
+        with suppress(OSError):  # paths may be absolute
+            os.chdir(variables[FOLDER])
+    os.environ.update(variables)
     # Beam prints the trace of each failure, which it also reports and the engine raises; and so do
     # libraries in Rust, which do not ask Python for standard error.
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stderr(nowhere):
@@ -61,6 +81,18 @@ def main(environment: Connection, compiling: Connection) -> None:
             sdk_worker_main.main(sys.argv)
         except grpc.RpcError:  # the engine is gone, and Beam's threads would print that
             os._exit(1)
+
+
+def encrypt_channels(certificate: str) -> None:
+    """Let Beam reach its engine, which is on another machine, only where that has a certificate."""
+    channels = channel_factory.GRPCChannelFactory
+    options = [*channels.DEFAULT_OPTIONS, ("grpc.ssl_target_name_override", HOST_NAME)]
+    credentials = grpc.ssl_channel_credentials(certificate.encode())
+
+    def secure_channel(target: str, options: Sequence[Any] | None = None) -> grpc.Channel:
+        return channels.secure_channel(target, credentials, options)
+
+    channels.DEFAULT_OPTIONS, channels.insecure_channel = options, staticmethod(secure_channel)
 
 
 def end_bundles_at_once() -> None:

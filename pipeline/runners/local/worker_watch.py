@@ -5,8 +5,8 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
-from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Any, ClassVar
 
@@ -15,9 +15,13 @@ from apache_beam.portability import python_urns
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.portability.fn_api_runner import worker_handlers
 
+from corpusmill.console.process import ENDING_SIGNALS
 from pipeline.runners.engine import Worker
 from pipeline.runners.failures import WorkerDiedError
+from pipeline.runners.local.gate import GatedServer
 
+# It does nothing where nobody handles it, and batch systems do not send it.
+_DEATH = signal.SIGURG
 # A killed process is gone within milliseconds, unless the system is stuck.
 _SECONDS_TO_DIE = 5
 _SECONDS_BETWEEN_ANSWERS = 0.1
@@ -25,7 +29,17 @@ _SECONDS_BETWEEN_ANSWERS = 0.1
 
 @worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
 class _WatchedWorkerHandler(worker_handlers.SubprocessSdkWorkerHandler):
-    """Beam's handler of a worker process, for a process of ours."""
+    """Beam's handler of a worker process, for one of ours, which has an id at the gate."""
+
+    def __init__(self, payload: bytes, state: Any, provision_info: Any, server: Any) -> None:
+        super().__init__(payload, state, provision_info, server)
+        self.number: str = self.worker_id
+        self.worker_id: str = server.make_id()
+        self.control_conn = self.control_handler.get_conn_by_worker_id(self.worker_id)
+        self.data_conn = self.data_plane_handler.get_conn_by_worker_id(self.worker_id)
+
+    def port_from_worker(self, _: int) -> str:
+        return GatedServer.gate.address
 
     def start_worker(self) -> None:
         WorkerWatch.begin(self)
@@ -51,13 +65,14 @@ class WorkerWatch:
     """
 
     _cause = ""
+    _dead: Worker | None = None
     _ended = False
     _waiting: ClassVar[list[Worker]] = []
     _working: ClassVar[list[tuple[Worker, threading.Thread]]] = []
     _handlers: ClassVar[list[_WatchedWorkerHandler]] = []
     _in_main_thread = True
 
-    def __init__(self, workers: list[Worker]) -> None:
+    def __init__(self, workers: Sequence[Worker]) -> None:
         WorkerWatch._waiting, WorkerWatch._working = list(workers), []
         WorkerWatch._handlers, WorkerWatch._cause = [], ""
         WorkerWatch._in_main_thread = threading.current_thread() is threading.main_thread()
@@ -65,10 +80,9 @@ class WorkerWatch:
     def __enter__(self) -> None:
         self._previous: dict[signal.Signals, Any] = {}
         if self._in_main_thread:
-            handlers = {signal.SIGUSR1: self._raise_death, signal.SIGINT: self._interrupt}
-            # A program that does not handle it ends at once, and its workers with it.
-            if callable(signal.getsignal(signal.SIGTERM)):
-                handlers[signal.SIGTERM] = self._interrupt
+            # A program that does not handle one ends at once, and its workers with it.
+            handled = [one for one in ENDING_SIGNALS if callable(signal.getsignal(one))]
+            handlers = {**dict.fromkeys(handled, self._interrupt), _DEATH: self._raise_death}
             self._previous = {
                 number: signal.signal(number, handler) for number, handler in handlers.items()
             }
@@ -86,31 +100,31 @@ class WorkerWatch:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         if cause and kind is not None:
-            raise WorkerDiedError(cause) from None
+            raise WorkerDiedError(cause, self._dead) from None
 
     @classmethod
     def begin(cls, handler: _WatchedWorkerHandler) -> None:
         """Let the next worker begin (see `Worker.begin`), and watch it from now on."""
         worker = cls._waiting.pop()
         cls._handlers.append(handler)
-        thread = threading.Thread(target=cls._wait, args=(worker.process,), daemon=True)
+        thread = threading.Thread(target=cls._wait, args=(worker,), daemon=True)
         cls._working.append((worker, thread))
         with suppress(BrokenPipeError):  # it died before it began, which the thread notices
             worker.begin(
                 handler.control_api_service_descriptor(),
                 handler.provision_info.provision_info.pipeline_options,
                 handler.worker_id,
+                GatedServer.gate.variables,
             )
         thread.start()
 
     @classmethod
-    def _wait(cls, process: BaseProcess) -> None:
-        process.join()
-        # A worker that Beam asks to end exits with 0, just before `stop_worker`.
-        if process.exitcode and not cls._ended:
-            cls._cause = f"exit status {process.exitcode}"
+    def _wait(cls, worker: Worker) -> None:
+        cause = worker.wait()
+        if cause and not cls._ended:
+            cls._cause, cls._dead = cause, worker
             if cls._in_main_thread:
-                os.kill(os.getpid(), signal.SIGUSR1)
+                os.kill(os.getpid(), _DEATH)
             else:
                 threading.Thread(target=cls._fail_job, args=(cls._cause,), daemon=True).start()
 
@@ -132,16 +146,15 @@ class WorkerWatch:
         cls._ended = True
         logging.disable()  # Beam logs every one of them as a failure to close
         for worker in [*cls._waiting, *(worker for worker, _ in cls._working)]:
-            worker.process.kill()
+            worker.kill()
         # What a worker still writes would race with the removal of the temporary folder.
         for _, thread in cls._working:
             thread.join(_SECONDS_TO_DIE)
 
-    @classmethod
-    def _raise_death(cls, _: int, __: FrameType | None) -> None:
-        if not cls._ended:
-            cls.end_workers()
-            raise WorkerDiedError(cls._cause)
+    def _raise_death(self, _: int, __: FrameType | None) -> None:
+        if self._cause and not self._ended:
+            self.end_workers()
+            raise WorkerDiedError(self._cause, self._dead)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self.end_workers()
