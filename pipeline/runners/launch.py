@@ -30,6 +30,7 @@ _ENGINES = {
     "FnApiRunner": _LOCAL,
     "PrismRunner": "pipeline.runners.prism:PrismEngine",
     "FlinkRunner": "pipeline.runners.flink.engine:FlinkEngine",
+    "SparkRunner": "pipeline.runners.spark:SparkEngine",
     "DataflowRunner": "pipeline.runners.dataflow:DataflowEngine",
 }
 _OTHERS = "pipeline.runners.portable:PortableEngine"
