@@ -251,5 +251,5 @@ def test_the_build_gets_what_the_image_copies() -> None:
     rules = (FOLDER / "gcloudignore").read_text().splitlines()
     excluded = {rule.removesuffix("*").strip("/") for rule in rules if rule.startswith("/")}
     uploaded = {rule.strip("!/") for rule in rules if rule.startswith("!")} - excluded
-    names = {name.removesuffix("/*.whl") for name in copied_names("dataflow")}
-    assert uploaded == {*names, "deploy/dataflow/Dockerfile"}
+    names = {name.removesuffix("/*.whl") for name in copied_names()}
+    assert uploaded == {*names, "deploy/Dockerfile"}
