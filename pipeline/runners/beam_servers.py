@@ -92,7 +92,7 @@ def check_job_server(engine: str, create: type[JavaJarJobServer], arguments: Seq
     except (OSError, RuntimeError) as error:
         raise UserError(
             runner,
-            f"Beam's job server cannot be downloaded ({error})",
+            f"Beam's job server cannot be downloaded ({str(error).partition('. ')[0]})",
             f"Give the path of its jar with {jar.upper()}, or name a running job server with "
             "--job_endpoint after --",
         ) from None
