@@ -78,7 +78,7 @@ def list_missing(wheels: Sequence[Path], checkout: Path = CHECKOUT) -> list[str]
         missing.append("a working tree without changes: commit them")
     sections = _SECTION.findall((checkout / "CHANGELOG.md").read_text(encoding="utf-8"))
     tags = re.findall(r"(?m)^v(\d.*)$", _git(checkout, "tag", "--points-at", "HEAD"))
-    version = (tags or sections[:1] or ["1.2.3"])[0]
+    version = (tags or sections[:1] or ["VERSION"])[0]
     if not tags:
         missing.append(f"a tag at this commit: git tag v{version}")
     if version not in sections:
