@@ -73,7 +73,7 @@ class DataflowEngine(PortableEngine):
         The service would begin with one, as it cannot see how long a task takes.
 
         Args:
-            tasks: the number of tasks, of which each processor gets one at least; 0 if unknown.
+            tasks: the number of tasks, beyond which a processor would be idle; 0 if unknown.
             text_bytes: the size of the text.
         """
         most = min(_MOST_MACHINES, -(-tasks // self._processors)) if tasks else _MOST_MACHINES
