@@ -38,7 +38,7 @@ PROJECT = pyproject.toml job/pyproject.toml constraints.txt
 GO_PACKAGES := github.com/apache/beam/sdks/v2
 BEAM_VERSION = v$(shell $(VENV)/python -c 'from importlib.metadata import version; print(version("apache-beam"))')
 
-.PHONY: help setup run train-demo lint test test-all test-long coverage bench test-flink test-kills test-stores test-simulated test-hosts test-install test-readers prism docs wheels constraints clean
+.PHONY: help setup run train-demo lint test test-all test-long coverage bench test-flink test-kills test-stores test-simulated test-hosts test-install test-readers release-check prism docs wheels constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -104,6 +104,9 @@ test-install: $(ENV)/test ## Install the wheels into empty environments with pip
 
 test-readers: $(ENV)/test ## Let the least and the newest versions of other programs read our Parquet; downloads them; npm and Java for some
 	$(VENV)/pytest -m install tests/deploy/test_readers.py
+
+release-check: $(ENV)/test ## Build wheels with each Python, run the README's five commands with each, and print what a tag lacks
+	$(VENV)/python -m tests.tools.release_check
 
 prism: $(ENV)/bin/prism ## Install Prism, Beam's runner in Go, into .venv; `make test` then tests it, too; needs Go
 

@@ -4,17 +4,21 @@ A job server is a process that takes a pipeline to an engine. Engines ask for wo
 Beam's protocol of external worker pools.
 """
 
+import os
+import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import grpc
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import JobServerOptions, PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
+from apache_beam.runners.portability.job_server import JavaJarJobServer
 from apache_beam.runners.portability.portable_runner import JobServiceHandle, PortableRunner
 from apache_beam.utils.thread_pool_executor import UnboundedThreadPoolExecutor
 
+from corpusmill.errors import UserError, option
 from pipeline.runners.engine import Worker
 from pipeline.runners.local.engine import start_workers
 
@@ -44,6 +48,54 @@ def follow_jobs_to_their_end(runner: PortableRunner) -> None:
         return handle
 
     runner.create_job_service_handle = create_patient
+
+
+def name_jar(engine: str) -> dict[str, str]:
+    """Return the option that names a job server's jar, for those who cannot download Beam's.
+
+    Args:
+        engine: "flink" or "spark"; FLINK_JOB_SERVER_JAR and the like hold the path.
+    """
+    jar = os.environ.get(f"{engine.upper()}_JOB_SERVER_JAR")
+    return {f"{engine}_job_server_jar": jar} if jar else {}
+
+
+def check_job_server(engine: str, create: type[JavaJarJobServer], arguments: Sequence[str]) -> None:
+    """Refuse a machine that cannot run the job server, whose jar is downloaded unless one is named.
+
+    Args:
+        engine: "flink" or "spark".
+        create: Beam's class of its job server.
+        arguments: all options for Beam.
+
+    Raises:
+        UserError: Java or the jar is missing.
+    """
+    options = PipelineOptions(list(arguments))
+    view = options.view_as(JobServerOptions)
+    runner, jar = option("runner", f"{engine.title()}Runner"), f"{engine}_job_server_jar"
+    if not shutil.which(view.job_server_java_launcher):
+        raise UserError(
+            runner,
+            f"Beam's job server needs Java, and {view.job_server_java_launcher} is not installed",
+            "Install Java 11 or 17, or name a running job server with --job_endpoint after --",
+        )
+    server = create(options)
+    try:
+        server.local_jar(server.path_to_jar(), view.jar_cache_dir)
+    except ValueError:
+        raise UserError(
+            f"--{jar} {options.get_all_options()[jar]}",
+            "there is no such file",
+            f"Give the path of a job server's jar, with the flag or with {jar.upper()}",
+        ) from None
+    except (OSError, RuntimeError) as error:
+        raise UserError(
+            runner,
+            f"Beam's job server cannot be downloaded ({str(error).partition('. ')[0]})",
+            f"Give the path of its jar with {jar.upper()}, or name a running job server with "
+            "--job_endpoint after --",
+        ) from None
 
 
 class StoppableRunner(PortableRunner):

@@ -21,6 +21,15 @@ _MACHINE = "n2-standard-4"
 # The image, and each process' copy of the pool; documents and rows wait in the bucket.
 _DISK_GB = 50
 
+# Machines take minutes to start. So much text is ten minutes of work for a processor, at 10 MB/s.
+_TEXT_BYTES_OF_PROCESSOR = 6 * 10**9
+
+# The service may give a job so many times the machines with which it starts, if it takes longer.
+_GROWTH = 4
+
+# What a user has not asked for should neither exceed quotas nor cost a fortune by the hour.
+_MOST_MACHINES = 100
+
 # Where workers get the code of the job.
 _CODE = ("sdk_container_image", "extra_packages", "setup_file")
 
@@ -56,9 +65,23 @@ class DataflowEngine(PortableEngine):
     def parallelism(self) -> int | None:
         """The processors of --max_num_workers machines; without it the service scales by itself."""
         machines = self.flags.get("max_num_workers")
-        # The names of all series end with the number of processors.
-        processors = re.search(r"-(\d+)$", self.flags["machine_type"])
-        return machines and machines * (int(processors[1]) if processors else 1)
+        return machines and machines * self._processors
+
+    def suit_work(self, tasks: int, text_bytes: int) -> tuple[str, ...]:
+        """Return how many machines a job begins with, and may grow to, unless the user says it.
+
+        The service would begin with one, as it cannot see how long a task takes.
+
+        Args:
+            tasks: the number of tasks, beyond which a processor would be idle; 0 if unknown.
+            text_bytes: the size of the text.
+        """
+        most = min(_MOST_MACHINES, -(-tasks // self._processors)) if tasks else _MOST_MACHINES
+        begin = -(-text_bytes // (self._processors * _TEXT_BYTES_OF_PROCESSOR))
+        begin = max(1, min(begin, most, self.flags.get("max_num_workers", most)))
+        begin = self.flags.get("num_workers", begin)
+        numbers = {"num_workers": begin, "max_num_workers": max(begin, min(_GROWTH * begin, most))}
+        return tuple(f"--{name}={n}" for name, n in numbers.items() if name not in self.flags)
 
     def check_options(self) -> None:
         """Refuse what Beam or the service would refuse later, or silently replace.
@@ -111,6 +134,12 @@ class DataflowEngine(PortableEngine):
             self.submit_pipeline(run)
             return Submitted(False, dry=is_dry)
         return super().submit(run)
+
+    @property
+    def _processors(self) -> int:
+        """The processors of a machine, with whose number the names of all series end."""
+        processors = re.search(r"-(\d+)$", self.flags["machine_type"])
+        return int(processors[1]) if processors else 1
 
     @property
     def _region(self) -> str:

@@ -263,6 +263,15 @@ class Engine(ABC):
         """Return how many workers do a job of so much text, as far as it is known before."""
         return self.parallelism or self.options.workers
 
+    def suit_work(self, tasks: int, text_bytes: int) -> tuple[str, ...]:  # noqa: ARG002
+        """Return options for Beam that depend on how much there is to do.
+
+        Args:
+            tasks: the number of tasks; 0 if unknown.
+            text_bytes: the size of the text.
+        """
+        return ()
+
     def start_workers(self, text_bytes: int) -> Sequence[Worker]:  # noqa: ARG002
         """Start the worker processes that must exist before this process has any other thread."""
         return []

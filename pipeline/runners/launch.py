@@ -31,6 +31,7 @@ _ENGINES = {
     "FnApiRunner": _LOCAL,
     "PrismRunner": "pipeline.runners.prism:PrismEngine",
     "FlinkRunner": "pipeline.runners.flink.engine:FlinkEngine",
+    "SparkRunner": "pipeline.runners.spark:SparkEngine",
     "DataflowRunner": "pipeline.runners.dataflow:DataflowEngine",
 }
 _OTHERS = "pipeline.runners.portable:PortableEngine"
@@ -95,7 +96,9 @@ class Launch:
         # Before the progress line starts a thread.
         workers = self.engine.start_workers(text_bytes + work.shards * _TEXT_BYTES_FOR_A_SHARD)
         self._log_start(work, len(workers))
-        run = Run(build, Counters(), temp_folder, workers, self._announce)
+        if late := self.engine.suit_work(work.tasks, text_bytes):
+            self.console.print(f"{self.engine.name}: {' '.join(late)}")
+        run = Run(build, Counters(), temp_folder, workers, self._announce, late)
         with show_progress(run.counters, work, self.engine.options.progress, self.log):
             begin = time.monotonic()
             try:

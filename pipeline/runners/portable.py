@@ -226,7 +226,7 @@ class PortableEngine(Engine):
             cure = (
                 "Add --environment_type=EXTERNAL --environment_config=HOST:PORT of a worker pool "
                 "that has it, --environment_type=LOOPBACK for workers on this machine, or "
-                "--environment_config with an image (docs/how-to/flink.md)"
+                "--environment_config with an image (docs/how-to/choose-an-engine.md)"
             )
         if cause:
             raise UserError(option("runner", self.name), cause, cure)

@@ -190,8 +190,18 @@ def test_waiting_ends_as_the_job_does(environment: dict[str, str], tmp_path: Pat
         assert not done.stderr
 
 
+def test_waiting_ends_at_its_limit(environment: dict[str, str], tmp_path: Path) -> None:
+    install(tmp_path / "gcloud", "#!/bin/sh\necho JOB_STATE_RUNNING\n")
+    environment |= {"SECONDS_BETWEEN": "0", "SECONDS_TO_WAIT": "0"}
+    given_up = run("06_wait.sh", "job-1", environment=environment, status=124)
+    assert given_up.stdout.endswith(" JOB_STATE_RUNNING\n")
+    assert "job job-1 has not ended after 0 seconds (SECONDS_TO_WAIT)" in given_up.stderr
+    assert "06_wait.sh job-1\n" in given_up.stderr
+
+
 def test_scripts_use_only_settings_that_terraform_passes() -> None:
-    optional = {"CORPUSMILL", "JOB_IMAGE", "PYTHON_VERSION", "SECONDS_BETWEEN", "SETTINGS"}
+    optional = {"CORPUSMILL", "JOB_IMAGE", "PYTHON_VERSION", "SETTINGS"}
+    optional |= {"SECONDS_BETWEEN", "SECONDS_TO_WAIT"}
     shell = {"BASH_SOURCE", "EXIT"}
     for script in SCRIPTS:
         code = re.sub(r"(?m)^ *#.*$", "", script.read_text())
@@ -241,5 +251,5 @@ def test_the_build_gets_what_the_image_copies() -> None:
     rules = (FOLDER / "gcloudignore").read_text().splitlines()
     excluded = {rule.removesuffix("*").strip("/") for rule in rules if rule.startswith("/")}
     uploaded = {rule.strip("!/") for rule in rules if rule.startswith("!")} - excluded
-    names = {name.removesuffix("/*.whl") for name in copied_names("dataflow")}
-    assert uploaded == {*names, "deploy/dataflow/Dockerfile"}
+    names = {name.removesuffix("/*.whl") for name in copied_names()}
+    assert uploaded == {*names, "deploy/Dockerfile"}

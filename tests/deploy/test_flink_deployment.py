@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+from pipeline.runners.flink.engine import _WORKER_POOL
+from pipeline.runners.flink.pool import started_pool
 from tests.conftest import CHECKOUT
 
 FOLDER = CHECKOUT / "deploy" / "flink"
@@ -53,6 +55,12 @@ def test_a_worker_pool_is_beside_each_task_manager() -> None:
     task_manager = read("kubernetes/cluster.yaml")["spec"]["taskManager"]
     containers = task_manager["podTemplate"]["spec"]["containers"]
     assert [container["name"] for container in containers] == ["flink-main-container", "workers"]
+    pools = [services["workers-1"], services["workers-2"], containers[1]]
+    for pool in pools:
+        assert pool["image"] == "corpusmill"
+        *program, address = pool["command"]
+        assert program == ["python", "-m", started_pool.__module__]
+        assert address.replace("127.0.0.1", "localhost") == _WORKER_POOL
 
 
 def test_restarts_outlast_the_heartbeat() -> None:

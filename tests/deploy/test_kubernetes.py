@@ -103,9 +103,8 @@ def test_all_images_have_the_tested_beam_and_one_flink(
     objects: dict[tuple[str, str], Object],
 ) -> None:
     beam = version("apache-beam")
-    for engine in ("flink", "dataflow"):
-        text = (CHECKOUT / "deploy" / engine / "Dockerfile").read_text()
-        assert re.findall(r"(?m)^ARG BASE=apache/beam_python[\d.]+_sdk:(.*)", text) == [beam]
+    text = (CHECKOUT / "deploy" / "Dockerfile").read_text()
+    assert re.findall(r"(?m)^ARG BASE=apache/beam_python[\d.]+_sdk:(.*)", text) == [beam]
     cloud = yaml.safe_load((CHECKOUT / "deploy" / "dataflow" / "cloudbuild.yaml").read_text())
     assert cloud["substitutions"]["_BEAM"] == beam
     compose = yaml.safe_load((FLINK / "compose.yaml").read_text())

@@ -1,5 +1,6 @@
 """What is deployed keeps to the rules of its own language: shell, Docker, Terraform, YAML."""
 
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ import pytest
 from tests.conftest import CHECKOUT
 
 DEPLOY = CHECKOUT / "deploy"
+DOCKERFILE = DEPLOY / "Dockerfile"
 TERRAFORM = DEPLOY / "dataflow" / "terraform"
 # Names a folder that `terraform providers mirror FOLDER` has filled.
 PROVIDERS = "CORPUSMILL_TERRAFORM_PROVIDERS"
@@ -33,22 +35,37 @@ def installed(name: str) -> Path:
 def test_shell_and_images() -> None:
     scripts = (*DEPLOY.rglob("*.sh"), CHECKOUT / ".ci" / "run")
     check(installed("shellcheck"), "--external-sources", *scripts)
-    check(installed("hadolint"), *DEPLOY.rglob("Dockerfile"))
+    check(installed("hadolint"), DOCKERFILE)
 
 
-def copied_names(engine: str) -> set[str]:
-    """What an image copies from the checkout."""
-    lines = (DEPLOY / engine / "Dockerfile").read_text().splitlines()
+def copied_names() -> set[str]:
+    """What the image copies from the checkout."""
+    lines = DOCKERFILE.read_text().splitlines()
     copied = [line.split()[1:-1] for line in lines if re.match("COPY (?!--from)", line)]
     return {name for names in copied for name in names}
 
 
 def test_what_images_copy_exists_and_is_not_ignored() -> None:
-    names = copied_names("dataflow") | copied_names("flink")
+    names = copied_names()
     rules = (CHECKOUT / ".dockerignore").read_text().splitlines()
     assert {rule.removeprefix("!") for rule in rules if rule.startswith("!")} == names
     # `make wheels` puts the wheels there.
     assert all((CHECKOUT / name).exists() for name in names - {"dist/*.whl"})
+
+
+def test_the_image_runs_commands_and_as_a_worker_beams_boot_program(tmp_path: Path) -> None:
+    text = DOCKERFILE.read_text()
+    [boot] = set(re.findall(r"/opt/[\w/]*/boot\b", text))
+    [entry] = re.findall(r"(?m)^ENTRYPOINT (.*)", text)
+    program = tmp_path / "boot"
+    program.write_text('#!/bin/sh\nprintf "boot:%s\\n" "$@"\n')
+    program.chmod(0o755)
+    entrypoint = json.loads(entry.replace(boot, str(program)))
+    for command, printed in (
+        (["--id=1-1", "--logging_endpoint=a b"], "boot:--id=1-1\nboot:--logging_endpoint=a b\n"),
+        (["printf", "%s|", "bert", "a b", "--seed"], "bert|a b|--seed|"),
+    ):
+        assert subprocess.check_output([*entrypoint, *command], text=True) == printed
 
 
 def test_yaml() -> None:

@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from benchmarks.__main__ import FIGURES, PAGE
+from corpusmill.commands.command_line import parse
+from pipeline.command_line import JOB
 from tests.conftest import CHECKOUT
 
 _FOLDER = CHECKOUT / ".github"
@@ -64,6 +66,15 @@ def test_workflows_run_what_the_checkout_has() -> None:
     made = [command.split()[1] for command in commands if command.startswith("make ")]
     assert made
     assert set(made) <= set(targets)
+
+
+def test_what_ci_runs_in_the_image_are_commands() -> None:
+    jobs = yaml.safe_load((_FOLDER / "workflows" / "ci.yml").read_text(encoding="utf-8"))["jobs"]
+    *_, step = jobs["image"]["steps"]
+    commands = re.findall(r"(?m)^corpusmill (.*)", step["run"])
+    assert [command.split()[0] for command in commands] == ["train-tokenizer", "bert", "verify"]
+    assert all(parse(command.split(), JOB)[1] for command in commands)
+    assert 'docker run --rm --volume "$RUNNER_TEMP:/data" corpusmill corpusmill "$@"' in step["run"]
 
 
 def test_templates_and_the_citation_are_valid_yaml() -> None:

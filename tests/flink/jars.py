@@ -8,10 +8,10 @@ from pathlib import Path
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.flink_runner import FlinkJarJobServer
 
-from pipeline.runners.flink.job import JAR_VARIABLE
-
 # The version of the distribution that pip installs, as Beam counts Flink's versions.
 FLINK_VERSION = "1.19"
+
+JAR_VARIABLE = "FLINK_JOB_SERVER_JAR"
 
 
 class MissingJarError(Exception):

@@ -6,16 +6,16 @@ from dataclasses import replace
 from enum import Enum
 
 from apache_beam.options.pipeline_options import FlinkRunnerOptions
+from apache_beam.runners.portability.flink_runner import FlinkJarJobServer
 
 from corpusmill.errors import UserError
+from pipeline.runners.beam_servers import check_job_server, name_jar
 from pipeline.runners.engine import Reach, Run, Submitted
 from pipeline.runners.flink.job import (
-    JAR_VARIABLE,
     FlinkJob,
     FlinkRest,
     NoAnswerError,
     Overview,
-    check_job_server,
     embedded_configuration,
     started_runner,
 )
@@ -25,8 +25,9 @@ from pipeline.runners.portable import PortableEngine
 # Beside each TaskManager, where deploy/flink starts it.
 _WORKER_POOL = "localhost:50000"
 
-# Versions of Flink that Beam has a job server for; the last is its default.
+# Versions of Flink that Beam has a job server for; the last is its default. The other is ours.
 _VERSIONS = FlinkRunnerOptions.PUBLISHED_FLINK_VERSIONS
+_TESTED_VERSION = "1.19"
 
 
 class Place(Enum):
@@ -60,10 +61,11 @@ class FlinkEngine(PortableEngine):
         common = {"execution_mode_for_batch": "BATCH_FORCED"}
         if self.place is Place.ELSEWHERE:
             return common
-        if jar := os.environ.get(JAR_VARIABLE):
-            common["flink_job_server_jar"] = jar
+        common |= name_jar("flink")
         if self.place is Place.EMBEDDED:
             processors = str(os.cpu_count() or 1)
+            if "flink_job_server_jar" not in {*common, *self.flags}:
+                common["flink_version"] = _TESTED_VERSION
             return common | {
                 "flink_master": "[local]",
                 "parallelism": processors,
@@ -114,7 +116,7 @@ class FlinkEngine(PortableEngine):
         if self.place is Place.CLUSTER:
             self._check_cluster(self._ask_cluster())
         if "job_endpoint" not in self.flags:
-            check_job_server(self.arguments)
+            check_job_server("flink", FlinkJarJobServer, self.arguments)
 
     def submit(self, run: Run) -> Submitted:
         """Submit a job and, unless --no-wait is set, watch it until its end.

@@ -8,10 +8,9 @@ of idleness each time.
 
 import json
 import logging
-import shutil
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from http.client import NOT_FOUND
@@ -22,17 +21,12 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import requests
-from apache_beam.options.pipeline_options import (
-    FlinkRunnerOptions,
-    JobServerOptions,
-    PipelineOptions,
-)
 from apache_beam.portability.api import beam_job_api_pb2
-from apache_beam.runners.portability.flink_runner import FlinkJarJobServer, FlinkRunner
+from apache_beam.runners.portability.flink_runner import FlinkRunner
 from apache_beam.runners.runner import PipelineState
 from google.protobuf import json_format
 
-from corpusmill.errors import UserError, option
+from corpusmill.errors import UserError
 from corpusmill.hub import describe_error
 from pipeline.console.progress import JOURNAL, Counters
 from pipeline.runners.beam_pipelines import read_counters
@@ -175,9 +169,6 @@ class FlinkRest:
             raise kind(describe_error(error)) from error
 
 
-# Names the jar of a job server, for those who cannot download Beam's.
-JAR_VARIABLE = "FLINK_JOB_SERVER_JAR"
-
 # Flink in the job server's process. By default every stage asks for 512 buffers at once, and small
 # references need only 64. Another attempt restarts a worker process that has died.
 _EMBEDDED_FLINK = {
@@ -190,40 +181,6 @@ _EMBEDDED_FLINK = {
     "taskmanager.memory.network.max": "256m",
     "taskmanager.network.sort-shuffle.min-buffers": 64,
 }
-
-
-def check_job_server(arguments: Sequence[str]) -> None:
-    """Refuse a machine that cannot run the job server, whose jar is downloaded unless one is named.
-
-    Args:
-        arguments: all options for Beam.
-
-    Raises:
-        UserError: Java or the jar is missing.
-    """
-    options = PipelineOptions(list(arguments))
-    view = options.view_as(JobServerOptions)
-    if not shutil.which(view.job_server_java_launcher):
-        raise UserError(
-            f"{option('runner')} FlinkRunner",
-            f"Beam's job server needs Java, and {view.job_server_java_launcher} is not installed",
-            "Install Java 11 or 17, or name a running job server with --job_endpoint after --",
-        )
-    server = FlinkJarJobServer(options)
-    try:
-        server.local_jar(server.path_to_jar(), view.jar_cache_dir)
-    except ValueError:
-        raise UserError(
-            f"--flink_job_server_jar {options.view_as(FlinkRunnerOptions).flink_job_server_jar}",
-            "there is no such file",
-            f"Give the path of a job server's jar, with the flag or with {JAR_VARIABLE}",
-        ) from None
-    except (OSError, RuntimeError) as error:
-        raise UserError(
-            f"{option('runner')} FlinkRunner",
-            f"Beam's job server cannot be downloaded ({error})",
-            f"Give the path of its jar with {JAR_VARIABLE}",
-        ) from None
 
 
 class StoppableFlinkRunner(StoppableRunner, FlinkRunner):

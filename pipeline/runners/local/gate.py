@@ -128,8 +128,7 @@ class GatedServer(worker_handlers.GrpcServer):
         """Answer no worker of this job any more."""
         self.control_handler.done()
         self.gate.ids -= self._ids
-        for handler in self._handlers:
-            self.gate.services.remove(handler)
+        self.gate.services = [one for one in self.gate.services if one not in self._handlers]
 
 
 @contextmanager

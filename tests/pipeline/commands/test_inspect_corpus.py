@@ -261,8 +261,8 @@ def test_a_report_of_a_build_tells_rejects_by_reason(
         (("--input", "nowhere.txt"), ("--input nowhere.txt",)),
         (("--html", "nowhere/page.html"), ("nowhere/page.html", "an existing folder")),
         (
-            ("--runner", "SparkRunner", "bert", "--", "--environment_config=image"),
-            ("--runner SparkRunner", "--temp-location"),
+            ("--runner", "my.own.Runner", "bert", "--", "--environment_config=image"),
+            ("--runner my.own.Runner", "--temp-location"),
         ),
         (("--no-wait",), ("inspect-corpus --no-wait", "Leave it out")),
         (("bert", "--max-seq-length", "4"), ("--max-seq-length 4",)),

@@ -62,10 +62,12 @@ def test_the_options_that_we_set_are_said_and_the_users_win() -> None:
     assert "--no_save_main_session" in printed
     assert "--job_name=corpusmill-" in printed  # which the alerts of deploy/dataflow look for
     assert "--machine_type=n2-standard-4" in printed
-    theirs = ("--machine_type=n2-highmem-8", "--job_name=mine")
+    assert "DataflowRunner: --num_workers=1 --max_num_workers=1\n" in printed
+    theirs = ("--machine_type=n2-highmem-8", "--job_name=mine", "--num_workers=2")
     printed = submit(*SERVICE, DRY_RUN, *theirs).output
     assert "--machine_type" not in printed
     assert "--job_name" not in printed
+    assert "DataflowRunner: --max_num_workers=2\n" in printed
 
 
 def without(flag: str) -> tuple[str, ...]:
@@ -104,6 +106,29 @@ def test_parallelism_is_that_of_the_machines(
     arguments: tuple[str, ...], processors: int | None
 ) -> None:
     assert DataflowEngine(RunOptions(), arguments).parallelism == processors
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "tasks", "arguments", "machines"),
+    [
+        (0.1, 2, (), "--num_workers=1 --max_num_workers=1"),
+        (96, 1431, (), "--num_workers=4 --max_num_workers=16"),
+        (96, 1431, ("--machine_type=n2-standard-16",), "--num_workers=1 --max_num_workers=4"),
+        (96, 12, (), "--num_workers=3 --max_num_workers=3"),  # compressed files are a task each
+        (50_000, 745_059, (), "--num_workers=100 --max_num_workers=100"),
+        (96, 0, (), "--num_workers=4 --max_num_workers=16"),
+        (96, 1431, ("--max_num_workers=2",), "--num_workers=2"),
+        (50_000, 745_059, ("--max_num_workers=500",), "--num_workers=100"),
+        (96, 1431, ("--num_workers=90",), "--max_num_workers=100"),
+        (96, 1431, ("--num_workers=200",), "--max_num_workers=200"),
+        (96, 1431, ("--num_workers=1", "--max_num_workers=3"), ""),
+    ],
+)
+def test_machines_suit_the_work_unless_the_user_says_how_many(
+    gigabytes: float, tasks: int, arguments: tuple[str, ...], machines: str
+) -> None:
+    engine = DataflowEngine(RunOptions(), arguments)
+    assert " ".join(engine.suit_work(tasks, round(gigabytes * 10**9))) == machines
 
 
 def test_a_job_is_watched_at_its_own_page() -> None:
@@ -152,6 +177,7 @@ def test_the_launcher_of_the_template_writes_the_job_and_submits_nothing() -> No
     assert job["name"] == "corpusmill-bert-1"
     [pool] = job["environment"]["workerPools"]
     assert pool["machineType"] == "n2-standard-4"
+    assert pool["numWorkers"] == pool["autoscalingSettings"]["maxNumWorkers"] == 1
     assert pool["ipConfiguration"] == "WORKER_IP_PRIVATE"
     # The plan and the tokenizer wait for the workers.
     assert any(name.endswith("plan.jsonl") for name in listing(output))

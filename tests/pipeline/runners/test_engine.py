@@ -30,8 +30,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_names_of_beam_that_mean_the_local_engine_are_known() -> None:
     for name in ("local", "DirectRunner", "FnApiRunner"):
         assert engine(name).name == "local"
-    other = engine("SparkRunner")
-    assert (other.name, type(other)) == ("SparkRunner", PortableEngine)
+    other = engine("PortableRunner")
+    assert (other.name, type(other)) == ("PortableRunner", PortableEngine)
 
 
 @for_rows(
@@ -40,13 +40,13 @@ def test_names_of_beam_that_mean_the_local_engine_are_known() -> None:
         ("flink", "FlinkRunner"), ("FLINKRUNNER", "FlinkRunner"), ("dataflow", "DataflowRunner"),
         ("Prism", "PrismRunner"), ("directrunner", "local"), ("direct", "local"),
         ("apache_beam.runners.portability.flink_runner.FlinkRunner", "FlinkRunner"),
-        ("spark", "spark"), ("my.own.FlinkRunner", "my.own.FlinkRunner"),
+        ("spark", "SparkRunner"), ("my.own.FlinkRunner", "my.own.FlinkRunner"),
     ],
 )  # fmt: skip
 def test_an_engine_is_found_as_beam_finds_it(given: str, name: str) -> None:
     resolved = resolve_name(given)
     assert engine(resolved).name == name
-    if name in {"FlinkRunner", "DataflowRunner", "PrismRunner"}:
+    if name in {"FlinkRunner", "DataflowRunner", "PrismRunner", "SparkRunner"}:
         assert type(create_runner(given)).__name__ == name
 
 
@@ -76,10 +76,18 @@ def test_dataflow_takes_no_local_path(flag: str) -> None:
         engine("DataflowRunner", places=STORES | {flag: "/data/x"}).check()
 
 
-@for_rows("name", ["FlinkRunner", "PortableRunner", "SparkRunner"])
+@for_rows(
+    ("name", "arguments"),
+    [
+        ("FlinkRunner", CLUSTER),
+        ("PortableRunner", ()),
+        ("SparkRunner", ("--spark_master_url=spark://a:7077",)),
+    ],
+)
 @for_rows("flag", PLACES)
-def test_workers_elsewhere_take_no_relative_path(name: str, flag: str) -> None:
-    arguments = CLUSTER if name == "FlinkRunner" else ()
+def test_workers_elsewhere_take_no_relative_path(
+    name: str, arguments: tuple[str, ...], flag: str
+) -> None:
     with pytest.raises(UserError, match="a relative path names another file") as caught:
         engine(name, *arguments, places=PLACES | {flag: "data/x"}).check()
     assert "data/x" in caught.value.value

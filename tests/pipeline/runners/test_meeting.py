@@ -1,9 +1,10 @@
 """Who is answered at the gate of the local runner, and what a rank believes."""
 
 import socket
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import grpc
 import msgspec
@@ -91,14 +92,15 @@ def call_services(channel: grpc.Channel, own_id: str) -> set[str]:
     data = beam_fn_api_pb2_grpc.BeamFnDataStub(channel)
     state = beam_fn_api_pb2_grpc.BeamFnStateStub(channel)
     request = beam_fn_api_pb2.GetProcessBundleDescriptorRequest()
-    way = {"metadata": ((ID, own_id),), "timeout": 1}
-    answers = set()
-    for call in (
+    way: dict[str, Any] = {"metadata": ((ID, own_id),), "timeout": 1}
+    answers, calls = set(), list[Callable[[], object]]()
+    calls += (
         lambda: control.GetProcessBundleDescriptor(request, **way),
         lambda: next(control.Control(iter([]), **way)),
         lambda: next(data.Data(iter([]), **way)),
         lambda: next(state.State(iter([]), **way)),
-    ):
+    )
+    for call in calls:
         try:
             call()
         except StopIteration:
@@ -144,14 +146,17 @@ def test_workers_of_this_machine_are_reached_on_it_alone_whatever_proxy_is_set(
 
 @pytest.fixture
 def meeting() -> Iterator[Meeting]:
-    with knobs(seconds_to_start=0, silent_seconds=4), closing_with(Meeting(3, "127.0.0.1")) as made:
+    with knobs(seconds_to_start=0, silent_seconds=4), opened(3) as made:
         yield made
 
 
-def closing_with(meeting: Meeting) -> "closing[Meeting]":
-    meeting_close = meeting.close
-    meeting.close = lambda: meeting_close(0)  # type: ignore[method-assign,assignment]
-    return closing(meeting)
+@contextmanager
+def opened(size: int) -> Iterator[Meeting]:
+    made = Meeting(size, "127.0.0.1")
+    try:
+        yield made
+    finally:
+        made.close(0)
 
 
 def announced_by(meeting: Meeting, folder: Path) -> Announcement:
@@ -217,7 +222,7 @@ def test_a_file_system_that_keeps_no_secret_is_refused(
 def test_two_jobs_do_not_meet_in_one_place(meeting: Meeting, tmp_path: Path) -> None:
     announced_by(meeting, tmp_path)
     with (
-        closing_with(Meeting(2, "127.0.0.1")) as other,
+        opened(2) as other,
         pytest.raises(UserError, match="the ranks of another job meet there, at 127"),
     ):
         announced_by(other, tmp_path)

@@ -6,7 +6,8 @@ import pytest
 
 from pipeline.job_options import RunOptions
 from pipeline.runners.flink.engine import FlinkEngine, Place
-from pipeline.runners.flink.job import JAR_VARIABLE, FlinkRest, Overview, embedded_configuration
+from pipeline.runners.flink.job import FlinkRest, Overview, embedded_configuration
+from tests.flink.jars import FLINK_VERSION, JAR_VARIABLE
 from tests.tools.jobs import build, leftovers
 
 MASTER = "--flink_master=flink:8081"
@@ -68,6 +69,16 @@ def test_the_users_options_win_and_experiments_add_up() -> None:
     assert flink.flags["execution_mode_for_batch"] == "PIPELINED"
     assert not any(name in " ".join(flink.ours) for name in ("--parallelism", "BATCH_FORCED"))
     assert flink.flags["experiments"] == ["use_loopback_process_worker=True", "mine"]
+
+
+def test_embedded_flink_has_the_tested_version_unless_the_user_gives_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "flink_version" not in engine().defaults()  # the jar has one
+    monkeypatch.delenv(JAR_VARIABLE)
+    assert engine().flags["flink_version"] == FLINK_VERSION
+    assert engine("--flink_version=1.20").flags["flink_version"] == "1.20"
+    assert "flink_version" not in engine("--flink_job_server_jar=a.jar").flags
 
 
 @pytest.mark.parametrize(
