@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import ClassVar, ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -20,8 +20,6 @@ Result = TypeVar("Result")
 TEMPORARY_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 
 _SECONDS = 120.0
-# A server that has never answered may be a mistake in its name.
-_FIRST_SECONDS = 20.0
 # Servers ask for up to five minutes, after which a limit of requests begins anew.
 _MOST_SECONDS = 600.0
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.25, 10.0
@@ -37,11 +35,14 @@ class Patience:
     Attributes:
         judge: returns how many seconds the server asks to wait after an error, or 0 where it does
             not say; None if the request would fail again.
-        has_answered: whether the server has ever answered; until then it is given 20 seconds.
+        has_answered: whether the server has ever answered this process.
+        first_seconds: how long it is waited for until then, as its name may be a mistake. Workers
+            wait for longer, as the process that has started them knows the name.
     """
 
     judge: Callable[[Exception], float | None]
     has_answered: bool = False
+    first_seconds: ClassVar[float] = 20.0
 
     def __call__(self, request: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         """Return a function that makes a request, and makes it again while faults are temporary."""
@@ -71,7 +72,7 @@ class Patience:
         """Whether a request is made again that began to fail some seconds ago."""
         if asked:
             return passed + asked <= _MOST_SECONDS
-        return passed < (_SECONDS if self.has_answered else _FIRST_SECONDS)
+        return passed < (_SECONDS if self.has_answered else min(_SECONDS, self.first_seconds))
 
 
 def parse_wait(header: str | None) -> float:

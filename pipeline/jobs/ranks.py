@@ -1,5 +1,6 @@
 """Commands whose work is shared by all processes that a launcher has started for them."""
 
+import logging
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -41,6 +42,8 @@ def run_shared(run: Run, options: Any, call: Call) -> int:
     if rank is None:
         return run_logged(run, options, call)
     options = replace(options, run=replace(options.run, rank=rank.number, ranks=rank.size))
+    # Or else what is logged before the log is opened would make a handler of its own.
+    logging.getLogger().addHandler(logging.NullHandler())
     use_file_systems(call)
     if rank.number == 0:
         return _drive(rank, run, options, call)

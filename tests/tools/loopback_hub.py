@@ -220,7 +220,7 @@ def run_client(
 
     Where no hub answers, it waits for half a second, where users' programs wait for twenty.
     """
-    impatient = "from corpusmill import outages; outages._FIRST_SECONDS = 0.5\n"
+    impatient = "from corpusmill.outages import Patience; Patience.first_seconds = 0.5\n"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     settings = {"HF_HOME": str(folder / "cache"), "HF_ENDPOINT": endpoint, "NO_PROXY": "*"}
     return subprocess.run(

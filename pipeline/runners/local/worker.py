@@ -25,6 +25,7 @@ from apache_beam.runners.worker import (
 from corpusmill.arrays.kernel_cache import before_compiling
 from corpusmill.arrays.randomness import mix
 from corpusmill.console.process import ENDING_SIGNALS
+from corpusmill.outages import Patience
 
 # What the environment of a worker has of an engine on another machine: its certificate, and its
 # working directory.
@@ -58,6 +59,7 @@ def main(environment: Connection, compiling: Connection) -> None:
         _keep_freed_memory()
     return_memory_between_bundles()
     end_bundles_at_once()
+    Patience.first_seconds = float("inf")
     channels = channel_factory.GRPCChannelFactory
     # A proxy for the web that the environment names does not know this machine's addresses.
     channels.DEFAULT_OPTIONS = [*channels.DEFAULT_OPTIONS, ("grpc.enable_http_proxy", 0)]

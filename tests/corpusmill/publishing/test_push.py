@@ -384,7 +384,7 @@ def test_a_hub_that_is_not_there_is_named(
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}"
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
-    monkeypatch.setattr(outages, "_FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(outages.Patience, "first_seconds", 0.0)
     with pytest.raises(OutageError, match=r"the hub cannot be reached \(127\.0\.0\.1"):
         push(out, "me/out")
     with pytest.raises(OutageError, match=r"the hub cannot be read \(127\.0\.0\.1"):

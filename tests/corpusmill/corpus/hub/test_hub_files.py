@@ -134,7 +134,7 @@ def test_without_a_hub_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> N
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
     direct(monkeypatch, address)
-    monkeypatch.setattr("corpusmill.outages._FIRST_SECONDS", 0.5)
+    monkeypatch.setattr("corpusmill.outages.Patience.first_seconds", 0.5)
     with pytest.raises(UserError, match=r"the hub cannot be read \(.*refused.*Check the network"):
         list_hub_files("hf://datasets/org/plain")
 
