@@ -21,7 +21,7 @@ from corpusmill.settings.options import Choices, Option, options_of
 from corpusmill.settings.words import read_own_options, split_own_options
 from corpusmill.tokenization.tokenizer_file import TokenizerOptions
 from pipeline.console.run_log import LogOptions
-from pipeline.launchers import count_processors
+from pipeline.launchers import count_own_processors
 from transforms.task_sizes import TaskSizes
 
 _SIZE = re.compile(
@@ -223,7 +223,7 @@ class RunOptions(CheckedOptions):
     runner: str = "local"
     """local (processes of this machine; DirectRunner means the same), PrismRunner, FlinkRunner,
     DataflowRunner, or any other runner of Beam's; its own options follow after --."""
-    workers: Annotated[int, Range(1)] = count_processors()
+    workers: Annotated[int, Range(1)] = count_own_processors()
     """Largest number of worker processes of the local runner, in each rank; by default one for each
     processor that this process may use."""
     rank: Annotated[int | None, Range(0)] = None

@@ -6,12 +6,11 @@ and Kubernetes for the pods of an indexed Job.
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from corpusmill.errors import UserError, option
+from corpusmill.processors import count_processors
 
 
 class _Launcher(NamedTuple):
@@ -40,8 +39,6 @@ _LAUNCHERS = (
               "SLURM_STEP_NUM_NODES"),
     _Launcher("JOB_COMPLETION_INDEX"),
 )  # fmt: skip
-# The processors that a container may use, as a time in a period, or "max".
-_PROCESSOR_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 
 @dataclass(frozen=True)
@@ -94,16 +91,10 @@ def find_rank(
     return Rank(number, size, size in {on_host} or hosts == 1) if size > 1 else None
 
 
-def count_processors(environment: Mapping[str, str] = os.environ) -> int:
+def count_own_processors(environment: Mapping[str, str] = os.environ) -> int:
     """Return how many processors this process may use, beside other ranks on this machine."""
-    all_of_them = number = os.cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        number = len(os.sched_getaffinity(0))
-    with suppress(OSError, ValueError):
-        quota, period = map(float, _PROCESSOR_LIMIT.read_text().split())
-        number = min(number, round(quota / period))
-    launcher = _find_launcher(environment, needs_size=True)
-    if number == all_of_them and launcher:  # nobody has dealt them out
+    number, launcher = count_processors(), _find_launcher(environment, needs_size=True)
+    if number == os.cpu_count() and launcher:  # nobody has dealt them out
         number //= _read(environment, launcher.ranks_on_host) or 1
     return max(1, number)
 

@@ -1,6 +1,5 @@
 """Token files are measured: all rows or a sample of them, in threads."""
 
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import numpy as np
 from corpusmill.audit.conventions import Given
 from corpusmill.audit.measures import Conventions, Measures, Windows, choose_share
 from corpusmill.audit.token_files import DAMAGE, Aligned, TokenFile, TokenRows, explain
+from corpusmill.processors import count_processors
 
 # More threads than kernels use memory, and read no faster.
 _MOST_THREADS = 8
@@ -107,7 +107,7 @@ def audit_files(files: Sequence[TokenFile], given: Given, every: int = 1) -> Aud
         first.append(batch)
     is_stream = bool(first) and files[first[0][1]].is_stream
     conventions = given.judge(_join([rows for rows, _ in first]), is_stream)
-    threads = min(_MOST_THREADS, os.cpu_count() or 1)
+    threads = min(_MOST_THREADS, count_processors())
     share = choose_share(sum(file.tokens or 0 for file in files))
     parts = [Measures(conventions, windows=Windows(share)) for _ in range(threads)]
     running = dict[int, Future[None]]()

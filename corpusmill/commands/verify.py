@@ -1,10 +1,10 @@
 """The command that checks a data set against its manifest."""
 
-import os
 from dataclasses import dataclass
 from typing import Annotated
 
 from corpusmill.commands.command import Command
+from corpusmill.processors import count_processors
 from corpusmill.settings.constraints import CheckedOptions, Range
 from corpusmill.settings.options import Positional
 
@@ -17,7 +17,7 @@ class Verify(CheckedOptions):
 
     folder: Positional
     """The data set."""
-    workers: Annotated[int, Range(1)] = os.cpu_count() or 1
+    workers: Annotated[int, Range(1)] = count_processors()
     """How many shards are checked at a time, each by a thread; by default one per processor. With
     another runner, the largest number of worker processes on this machine."""
     runner: str = HERE

@@ -1,6 +1,5 @@
 """The provenance of a data set, whose files are opened as they are needed."""
 
-import os
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from corpusmill.dataset.shards import damaged_file
 from corpusmill.errors import UserError, count_things, in_one_line, option
 from corpusmill.layout.placement import SPLIT_NAMES, assign_splits
 from corpusmill.location import Location
+from corpusmill.processors import count_processors
 from corpusmill.provenance.documents_table import DocumentsTable, Ids
 from corpusmill.provenance.spans_table import Integers, Spans, SpansFile
 
@@ -507,7 +507,7 @@ def search_in_order(
     Raises:
         Exception: what `search` raises, when it is the item's turn.
     """
-    number = min(most_threads, os.cpu_count() or 1)
+    number = min(most_threads, count_processors())
     with ThreadPoolExecutor(number) as threads:
         ahead = deque[Future[Found]]()
         try:

@@ -1,6 +1,5 @@
 """A data set compared with its manifest: every byte, every count, every file."""
 
-import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from corpusmill.dataset.manifest_json import DamagedManifestError, decode
 from corpusmill.dataset.ownership import OwnFiles
 from corpusmill.errors import UserError
 from corpusmill.location import Location, locate
+from corpusmill.processors import count_processors
 
 # What the hub and its client add to the folder of a data set.
 _FILES_OF_THE_HUB = (".gitattributes", ".cache/huggingface/")
@@ -103,7 +103,7 @@ def verify(folder: Location | str | Path, workers: int | None = None) -> list[Pr
     order = sorted(
         range(len(tasks)), key=lambda number: -count_bytes(listed.manifest, tasks[number])
     )
-    with ThreadPoolExecutor(workers or os.cpu_count()) as threads:
+    with ThreadPoolExecutor(workers or count_processors()) as threads:
         for number, checked in zip(order, threads.map(check, order), strict=True):
             totals.add(number, tasks[number], checked)
     return conclude(listed, totals)

@@ -1,6 +1,5 @@
 """Flink, embedded in Beam's job server or as a cluster that --flink_master names."""
 
-import os
 from contextlib import ExitStack
 from dataclasses import replace
 from enum import Enum
@@ -9,6 +8,7 @@ from apache_beam.options.pipeline_options import FlinkRunnerOptions
 from apache_beam.runners.portability.flink_runner import FlinkJarJobServer
 
 from corpusmill.errors import UserError
+from corpusmill.processors import count_processors
 from pipeline.runners.beam_servers import check_job_server, name_jar
 from pipeline.runners.engine import Reach, Run, Submitted
 from pipeline.runners.flink.job import (
@@ -63,7 +63,7 @@ class FlinkEngine(PortableEngine):
             return common
         common |= name_jar("flink")
         if self.place is Place.EMBEDDED:
-            processors = str(os.cpu_count() or 1)
+            processors = str(count_processors())
             if "flink_job_server_jar" not in {*common, *self.flags}:
                 common["flink_version"] = _TESTED_VERSION
             return common | {

@@ -16,7 +16,6 @@ is forked instead.
 """
 
 import multiprocessing
-import os
 import resource
 import signal
 import sys
@@ -34,6 +33,7 @@ import psutil
 from corpusmill.console.process import ENDING_SIGNALS
 from corpusmill.errors import UserError
 from corpusmill.location import scheme_of
+from corpusmill.processors import count_processors
 from pipeline.runners.engine import Engine, Reach, Run, Submitted, Worker, WorkerProcess
 
 # The fork server listens at a file in a folder that it makes there; its path may have 107 bytes.
@@ -53,7 +53,7 @@ def most_workers() -> int:
     limits = [path.read_text().strip() for path in map(Path, _MEMORY_LIMITS) if path.is_file()]
     numbers = [int(limit) for limit in limits if limit.isdecimal()]
     memory = min([psutil.virtual_memory().total, *numbers])
-    cores = os.cpu_count() or 1
+    cores = count_processors()
     return max(1, min(cores * _WORKERS_PER_CORE, memory // _WORKER_BYTES))
 
 

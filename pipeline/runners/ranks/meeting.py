@@ -13,7 +13,7 @@ import platform
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,7 +54,7 @@ SECONDS_TO_START = knob("seconds_to_start", 30)
 """How long a job that has ended at once waits for ranks, to let them end. Tests name a value."""
 
 _SECONDS_TO_ANSWER, _SECONDS_TO_END = 5, 5
-
+_LOOPBACK = "127.0.0.1"
 
 ANNOUNCEMENT_BEGIN = b'{"corpusmill":"ranks"'
 
@@ -333,34 +333,20 @@ def find_address(name: str | None, is_on_one_host: bool) -> str:
         UserError: the name is not known.
     """
     if is_on_one_host and name is None:
-        return "127.0.0.1"
-    ways: list[Callable[[], str]] = [
-        lambda: socket.gethostbyname(name or socket.gethostname()),
-        _ask_routes,
-        lambda: next(filter(_is_reached, _list_addresses())),
-    ]
-    for way in ways:
-        with suppress(OSError, StopIteration):
-            address = way()
-            if name is not None or _is_reached(address):
-                return address
-        if name is not None:
+        return _LOOPBACK
+    try:
+        address = socket.gethostbyname(name or socket.gethostname())
+    except OSError:
+        if name:
             cause = "no address is known for this name"
-            raise UserError(option("rank_address", name), cause, "Give an address of this machine")
-    return "127.0.0.1"
-
-
-def _is_reached(address: str) -> bool:
-    return not address.startswith("127.")
-
-
-def _ask_routes() -> str:
-    """Return the address from which this machine would send to the world; nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))
+            cure = "Give an address of this machine"
+            raise UserError(option("rank_address", name), cause, cure) from None
+        address = _LOOPBACK
+    if name or not address.startswith("127."):
+        return address
+    listed = (one for listed in psutil.net_if_addrs().values() for one in listed)
+    addresses = (one.address for one in listed if one.family == socket.AF_INET)
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # the way to the world, to which nothing is sent
         return str(probe.getsockname()[0])
-
-
-def _list_addresses() -> Iterator[str]:
-    for listed in psutil.net_if_addrs().values():
-        yield from (one.address for one in listed if one.family == socket.AF_INET)
+    return next((one for one in addresses if not one.startswith("127.")), _LOOPBACK)

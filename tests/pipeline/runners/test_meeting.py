@@ -16,7 +16,7 @@ from corpusmill.errors import OutageError, UserError
 from corpusmill.location import LocalPath
 from pipeline.console.run_log import LogOptions
 from pipeline.job_options import RunOptions
-from pipeline.launchers import Rank, count_processors, find_rank
+from pipeline.launchers import Rank, count_own_processors, find_rank
 from pipeline.runners.local.gate import ID, Gate, GatedServer, behind_gate
 from pipeline.runners.ranks import meeting as meetings
 from pipeline.runners.ranks.meeting import (
@@ -73,17 +73,17 @@ def test_processors_are_those_of_this_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = tmp_path / "cpu.max"
-    monkeypatch.setattr("pipeline.launchers._PROCESSOR_LIMIT", limit)
+    monkeypatch.setattr("corpusmill.processors._LIMIT", limit)
     monkeypatch.setattr("os.cpu_count", lambda: 16)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)))
     torchrun = {"RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
-    assert [count_processors({}), count_processors(torchrun)] == [16, 4]
+    assert [count_own_processors({}), count_own_processors(torchrun)] == [16, 4]
     limit.write_text("250000 100000\n")
-    assert [count_processors({}), count_processors(torchrun)] == [2, 2]
+    assert [count_own_processors({}), count_own_processors(torchrun)] == [2, 2]
     limit.write_text("max 100000\n")
     # Those of Slurm and of Open MPI are dealt out already.
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {4, 5, 6})
-    assert count_processors({**SLURM, "SLURM_STEP_TASKS_PER_NODE": "4"}) == 3
+    assert count_own_processors({**SLURM, "SLURM_STEP_TASKS_PER_NODE": "4"}) == 3
 
 
 def call_services(channel: grpc.Channel, own_id: str) -> set[str]:
@@ -242,8 +242,9 @@ def test_the_address_is_one_that_others_reach(monkeypatch: pytest.MonkeyPatch) -
     assert find_address(None, is_on_one_host=True) == "127.0.0.1"
     assert find_address("localhost", is_on_one_host=True) == "127.0.0.1"
     monkeypatch.setattr("socket.gethostbyname", lambda _: "127.0.1.1")  # as Debian has it
-    monkeypatch.setattr("pipeline.runners.ranks.meeting._ask_routes", lambda: "10.1.2.3")
-    assert find_address(None, is_on_one_host=False) == "10.1.2.3"
+    assert find_address("host", is_on_one_host=False) == "127.0.1.1"
+    own = [one.address for listed in psutil.net_if_addrs().values() for one in listed]
+    assert find_address(None, is_on_one_host=False) in own
     monkeypatch.undo()
     with pytest.raises(UserError, match=r"^--rank-address no.such.host: no address is known"):
         find_address("no.such.host", is_on_one_host=False)
