@@ -6,7 +6,8 @@ A name proves nothing: a stranger's file may have any. A file belongs to us if
   what the run works for;
 - or it is in the folder of a version, and the *record* there lists it, which its run wrote before
   any of these files;
-- or the manifest lists it, or is copied from there.
+- or the manifest lists it, or is copied from there;
+- or it begins as the file does by which ranks meet, under the name of that.
 
 All that deletes goes through this module; `tests/test_structure.py` looks for calls elsewhere. No
 link is followed to write or to delete.
@@ -31,6 +32,9 @@ from corpusmill.synced_files import sync
 MARK = "corpusmill-run.json"
 # The file in a version's folder that lists the others.
 RECORD = "_files.json"
+
+# The file by which the processes of one command meet, which a kill may leave, and how it begins.
+MEETING, MEETING_BEGIN = "_ranks.json", b'{"corpusmill":"ranks"'
 
 _LOG = logging.getLogger(__name__)
 
@@ -179,6 +183,8 @@ class OwnFiles:
             for below in marked:
                 if read_mark(folder / f"{begin}{below}") is not None:
                     owned |= {name for name in names if name.startswith(f"{begin}{below}/")}
+        if MEETING in listed and (folder.read_any(MEETING) or b"").startswith(MEETING_BEGIN):
+            owned.add(MEETING)
         if manifest is not None:
             for number, names in recorded.items():
                 owned |= _list_copies(number, names).keys() & listed

@@ -28,8 +28,6 @@ from transforms.commit.pointer import digest, finish
 from transforms.recovery import Run, count_finished, read_run
 
 _IN_DATA_SET = re.compile(rf"{VERSION_FOLDER}(/|\Z)")
-# By which the ranks of a command meet; others than these never touch it.
-MEETING = "_ranks.json"
 # What runs do.
 BUILD, APPEND, EDIT = "build", "append", "edit"
 
@@ -235,7 +233,7 @@ def look(output: Location, temp_location: Location | None) -> Standing:
     )
     files = (int(name[1:]) for name in listed if re.fullmatch(VERSION_FOLDER, name))
     versions = {current, *own.versions, *files}
-    foreign = tuple(sorted(listed.keys() - own.names - {MEETING}))
+    foreign = tuple(sorted(listed.keys() - own.names))
     return Standing(
         output, temp_location, digest(content), manifest, own, unfinished, foreign, max(versions)
     )

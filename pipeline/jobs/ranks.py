@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from corpusmill.commands.command import Call, Run
-from corpusmill.dataset.ownership import delete_temporary
+from corpusmill.dataset.ownership import MEETING, MEETING_BEGIN, delete_temporary
 from corpusmill.location import Location
 from pipeline.commands.drop import Drop
 from pipeline.commands.train_tokenizer import TrainTokenizer
 from pipeline.folders.run_folder import empty_again
-from pipeline.folders.standing import MEETING
 from pipeline.job_options import Build
 from pipeline.launchers import Rank, find_rank
 from pipeline.outcomes import run_logged, use_file_systems
@@ -59,14 +58,13 @@ def _drive(rank: Rank, run: Run, options: Any, call: Call) -> int:
     with call.importing():
         from pipeline import graph  # noqa: F401, PLC0415  for workers, too; Beam takes a second
         from pipeline.runners.ranks.engine import gathered  # noqa: PLC0415
-        from pipeline.runners.ranks.meeting import ANNOUNCEMENT_BEGIN  # noqa: PLC0415
 
     folder, name = _find_place(options)
     with empty_again(folder):
         if path := folder.local_path():
             with suppress(OSError):  # it is refused below
                 path.mkdir(parents=True, exist_ok=True)
-        (folder / name).check_file("output", ANNOUNCEMENT_BEGIN)
+        (folder / name).check_file("output", MEETING_BEGIN)
         with gathered(rank, options.run, folder / name) as end:
             status = run_logged(run, options, call)
             end(status)

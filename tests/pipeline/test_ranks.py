@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from corpusmill.console.process import FAILURE, INTERRUPTED, USER_ERROR
+from corpusmill.dataset.ownership import MEETING, MEETING_BEGIN
 from corpusmill.errors import UserError
 from corpusmill.job import build
 from tests.tools.jobs import SMALL, SMALL_RANGES, command_of, digests, run_here
@@ -119,10 +120,12 @@ def test_the_end_of_rank_0_ends_all_and_any_ranks_go_on(
         assert job.wait() == [-number, FAILURE, FAILURE]
         assert "rank 0 at 127.0.0.1:" in job.read(1)
         assert "the same command with --resume goes on" in job.read(2)
+        assert (hosts.folder / "out" / MEETING).read_bytes().startswith(MEETING_BEGIN)
     else:
         assert end_by(job, number) == [INTERRUPTED] * 3
         assert "The same command with --resume continues from there" in job.read(0)
     resumed = hosts.run(*small_job(long_text, tokenizer_path, "--resume"), ranks=2)
+    assert not (hosts.folder / "out" / MEETING).exists()
     assert "resuming; finished so far: " in resumed.read(0)
     run_here(*command_of([long_text], tokenizer_path, hosts.folder / "alone"))
     assert digests(hosts.folder / "out") == digests(hosts.folder / "alone")

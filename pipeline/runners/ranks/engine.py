@@ -63,7 +63,7 @@ class RanksEngine(LocalEngine):
             listed = ", ".join(map(str, missing))
             text = f"ranks that have not come, and are not waited for any more: {listed}"
             log_event("ranks_missing", text, {"ranks": missing}, logging.WARNING)
-        return [*self.own, *self.meeting.workers()]
+        return [*self.own, *self.meeting.workers()][:number]
 
     def submit(self, run: Run) -> Submitted:
         """Run a job to its end, as long as there are workers.

@@ -56,8 +56,6 @@ SECONDS_TO_START = knob("seconds_to_start", 30)
 _SECONDS_TO_ANSWER, _SECONDS_TO_END = 5, 5
 _LOOPBACK = "127.0.0.1"
 
-ANNOUNCEMENT_BEGIN = b'{"corpusmill":"ranks"'
-
 
 class Announcement(msgspec.Struct, frozen=True, tag_field="corpusmill", tag="ranks"):
     """What the file holds.
