@@ -21,7 +21,7 @@
 #SBATCH --open-mode=append
 
 output=/shared/out
-# srun takes this no more from sbatch, since Slurm 22.05.
+# Since Slurm 22.05, srun does not take this from sbatch by itself.
 export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
 
 srun --kill-on-bad-exit=0 --wait=0 \
