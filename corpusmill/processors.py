@@ -8,12 +8,16 @@ from pathlib import Path
 _LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 
-def count_processors() -> int:
-    """Return how many processors a batch system, a container or a user has left to this process."""
-    number = os.cpu_count() or 1
+def count_processors(processes: int = 1) -> int:
+    """Return how many processors a batch system, a container or a user has left to this process.
+
+    Args:
+        processes: number of those that share this machine or container.
+    """
+    shared = own = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
-        number = len(os.sched_getaffinity(0))
+        own = len(os.sched_getaffinity(0))
     with suppress(OSError, ValueError):
         quota, period = map(float, _LIMIT.read_text().split())
-        number = min(number, round(quota / period))
-    return max(1, number)
+        shared = min(shared, round(quota / period))
+    return max(1, min(own, shared // processes))

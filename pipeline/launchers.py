@@ -5,7 +5,7 @@ and Kubernetes for the pods of an indexed Job.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,23 +19,29 @@ class _Launcher(NamedTuple):
     Attributes:
         rank: the number of a process.
         ranks: how many there are; not said by every launcher.
-        ranks_on_host: how many of them are on the machine of this process.
+        ranks_on_host: how many of them are on the machine of this process; the first that is set.
         hosts: on how many machines they are.
     """
 
     rank: str
     ranks: str = ""
-    ranks_on_host: str = ""
+    ranks_on_host: Sequence[str] = ()
     hosts: str = ""
+
+    def count_on_host(self, environment: Mapping[str, str]) -> int | None:
+        """Return how many ranks are on the machine of this process, if that is said."""
+        numbers = (_read(environment, name) for name in self.ranks_on_host)
+        return next(filter(None, numbers), None)
 
 
 # One that may be started by another one comes before it. Slurm gives a batch script a number, too,
 # but a number of tasks to those that srun has started.
 _LAUNCHERS = (
-    _Launcher("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
-    _Launcher("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
-    _Launcher("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),
-    _Launcher("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE",
+    _Launcher("RANK", "WORLD_SIZE", ["LOCAL_WORLD_SIZE"]),
+    _Launcher("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", ["OMPI_COMM_WORLD_LOCAL_SIZE"]),
+    # MPICH's mpirun, or srun --mpi=pmi2
+    _Launcher("PMI_RANK", "PMI_SIZE", ["MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"]),
+    _Launcher("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", ["SLURM_STEP_TASKS_PER_NODE"],
               "SLURM_STEP_NUM_NODES"),
     _Launcher("JOB_COMPLETION_INDEX"),
 )  # fmt: skip
@@ -86,17 +92,15 @@ def find_rank(
     if number >= size:
         cause = f"ranks are counted from 0, and there are {size}"
         raise UserError(option("rank", number), cause, f"Give {option('ranks')} of all processes")
-    on_host = _read(environment, launcher.ranks_on_host if launcher else "")
+    on_host = launcher.count_on_host(environment) if launcher else None
     hosts = _read(environment, launcher.hosts if launcher else "")
     return Rank(number, size, size in {on_host} or hosts == 1) if size > 1 else None
 
 
 def count_own_processors(environment: Mapping[str, str] = os.environ) -> int:
     """Return how many processors this process may use, beside other ranks on this machine."""
-    number, launcher = count_processors(), _find_launcher(environment, needs_size=True)
-    if number == os.cpu_count() and launcher:  # nobody has dealt them out
-        number //= _read(environment, launcher.ranks_on_host) or 1
-    return max(1, number)
+    launcher = _find_launcher(environment, needs_size=True)
+    return count_processors((launcher and launcher.count_on_host(environment)) or 1)
 
 
 def _find_launcher(environment: Mapping[str, str], needs_size: bool) -> _Launcher | None:

@@ -23,7 +23,10 @@ from tests.conftest import CHECKOUT
 
 
 class Launcher(NamedTuple):
-    """The variables that hold the rank, the number of ranks, and of those on its host."""
+    """The variables that hold the rank, the number of ranks, and of those on its host.
+
+    They are empty for what a launcher does not say.
+    """
 
     rank: str
     ranks: str
@@ -116,6 +119,7 @@ class Hosts:
                 "CORPUSMILL_THRESHOLDS": os.environ.get("CORPUSMILL_THRESHOLDS", PATIENCE),
                 "PYTHONPATH": str(CHECKOUT),
             }
+            own.pop("", None)
             log = self.folder / f"rank{rank}.txt"
             logs.append(log)
             words = [*self.within(place), sys.executable, *program, *map(str, command)]

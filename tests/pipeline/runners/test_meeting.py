@@ -32,6 +32,7 @@ from tests.tools.knobs import knobs
 from tests.tools.table_rows import for_rows
 
 SLURM = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8"}
+SLURM_BY_PMI2 = {"PMI_RANK": "3", "PMI_SIZE": "8", "SLURM_STEP_TASKS_PER_NODE": "8", **SLURM}
 
 
 @for_rows(
@@ -44,6 +45,7 @@ SLURM = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8"}
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, None),
         ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, Rank(1, 2)),
         ({"PMI_RANK": "1", "PMI_SIZE": "2"}, Rank(1, 2)),
+        (SLURM_BY_PMI2, Rank(3, 8, is_on_one_host=True)),
         # torchrun on each node, by srun
         ({**SLURM, "RANK": "17", "WORLD_SIZE": "64", "LOCAL_WORLD_SIZE": "8"}, Rank(17, 64)),
         ({"RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, Rank(1, 2, True)),
@@ -79,8 +81,13 @@ def test_processors_are_those_of_this_process(
     torchrun = {"RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
     assert [count_own_processors({}), count_own_processors(torchrun)] == [16, 4]
     limit.write_text("250000 100000\n")
-    assert [count_own_processors({}), count_own_processors(torchrun)] == [2, 2]
+    assert [count_own_processors({}), count_own_processors(torchrun)] == [2, 1]
     limit.write_text("max 100000\n")
+    assert count_own_processors(SLURM_BY_PMI2) == 2
+    # Open MPI binds each to a socket that others have, too.
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
+    open_mpi = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"}
+    assert count_own_processors({**open_mpi, "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}) == 4
     # Those of Slurm and of Open MPI are dealt out already.
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {4, 5, 6})
     assert count_own_processors({**SLURM, "SLURM_STEP_TASKS_PER_NODE": "4"}) == 3
