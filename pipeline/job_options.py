@@ -12,6 +12,7 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.corpus.registry import FORMATS
 from corpusmill.dataset.manifest_entries import ADDED_TAG, SOURCE_NAME
+from corpusmill.dataset.ownership import MEETING
 from corpusmill.errors import UserError, option
 from corpusmill.formats.output_options import OutputOptions, check_parts
 from corpusmill.layout.placement import MAX_REPEAT
@@ -282,3 +283,8 @@ class Build(BuildOptions):
         """
         has_validation = self.dataset.validation_share > 0
         check_parts(self.output_options.shard_name, has_validation, bool(self.dataset.source))
+
+    @property
+    def meeting(self) -> str:
+        """The file by which ranks meet that share the work."""
+        return f"{self.dataset.output.rstrip('/')}/{MEETING}"

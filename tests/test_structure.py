@@ -22,6 +22,7 @@ _OUTSIDE_ROOMS = {
     "job.py",
     "knobs.py",
     "outages.py",
+    "processors.py",
     "lazy_names.py",
     "location.py",
     "plugins.py",

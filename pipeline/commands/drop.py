@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from corpusmill.commands.command import Command
+from corpusmill.dataset.ownership import MEETING
 from corpusmill.settings.options import Positional
 from pipeline.console.run_log import LogOptions
 from pipeline.job_options import RunOptions
@@ -32,6 +33,11 @@ class Drop:
     """End with status 1 if no document matches; otherwise nothing is done, with status 0."""
     run: RunOptions = field(default_factory=RunOptions)
     log: LogOptions = field(default_factory=LogOptions)
+
+    @property
+    def meeting(self) -> str:
+        """The file by which ranks meet that share the work."""
+        return f"{self.data_set.rstrip('/')}/{MEETING}"
 
 
 COMMAND = Command(Drop, "pipeline.jobs.editing:drop")

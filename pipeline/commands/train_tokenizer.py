@@ -116,6 +116,11 @@ class TrainTokenizer:
     log: LogOptions = field(default_factory=LogOptions)
 
     @property
+    def meeting(self) -> str:
+        """The file by which ranks meet that share the work."""
+        return f"{self.output}.ranks.json"
+
+    @property
     def suited(self) -> SuitedTokenizer:
         """The model that is trained, and its special tokens; none for those of the model.
 

@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from corpusmill.commands.command import Call, Run
-from corpusmill.dataset.ownership import MEETING, MEETING_BEGIN, delete_temporary
+from corpusmill.dataset.ownership import MEETING_BEGIN, delete_temporary
 from corpusmill.location import Location
-from pipeline.commands.drop import Drop
-from pipeline.commands.train_tokenizer import TrainTokenizer
 from pipeline.folders.run_folder import empty_again
-from pipeline.job_options import Build
 from pipeline.launchers import Rank, find_rank
 from pipeline.outcomes import run_logged, use_file_systems
 from pipeline.runners.launch import is_local
@@ -36,7 +33,7 @@ def run_shared(run: Run, options: Any, call: Call) -> int:
         UserError: it is not clear which rank this is, or the ranks cannot meet.
     """
     rank = None
-    if isinstance(options, Build | Drop | TrainTokenizer) and is_local(options.run.runner):
+    if hasattr(options, "meeting") and is_local(options.run.runner):
         rank = find_rank(options.run.rank, options.run.ranks)
     if rank is None:
         return run_logged(run, options, call)
@@ -59,7 +56,7 @@ def _drive(rank: Rank, run: Run, options: Any, call: Call) -> int:
         from pipeline import graph  # noqa: F401, PLC0415  for workers, too; Beam takes a second
         from pipeline.runners.ranks.engine import gathered  # noqa: PLC0415
 
-    folder, name = _find_place(options)
+    folder, name = _find_meeting(options)
     with empty_again(folder):
         if path := folder.local_path():
             with suppress(OSError):  # it is refused below
@@ -78,15 +75,11 @@ def _work_for(rank: Rank, options: Any, call: Call) -> int:
         from pipeline import graph  # noqa: F401, PLC0415  as above
         from pipeline.runners.ranks.member import take_part  # noqa: PLC0415
 
-    folder, name = _find_place(options)
+    folder, name = _find_meeting(options)
     return take_part(rank, folder / name, options.run, options.log)
 
 
-def _find_place(options: Any) -> tuple[Location, str]:
+def _find_meeting(options: Any) -> tuple[Location, str]:
     """Return the folder and the name of the file by which the ranks of a command meet."""
-    if isinstance(options, TrainTokenizer):
-        folder, name = split_path(locate(options.output).url)
-        return locate(folder), f"{name}.ranks.json"
-    return locate(
-        options.data_set if isinstance(options, Drop) else options.dataset.output
-    ), MEETING
+    folder, name = split_path(locate(options.meeting).url)
+    return locate(folder), name

@@ -195,7 +195,7 @@ def test_workers_for_the_cores_and_the_memory(
     limit = tmp_path / "memory.max"
     limit.write_text(f"{memory}\n")
     monkeypatch.setattr(local_workers, "_MEMORY_LIMITS", (str(limit), str(tmp_path / "none")))
-    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    monkeypatch.setattr("pipeline.runners.local.engine.count_processors", lambda: cores or 1)
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(total=2**41))
     assert local_workers.most_workers() == workers
     limit.write_text("max\n")

@@ -125,10 +125,9 @@ def gathered(rank: Rank, options: RunOptions, place: Location) -> Iterator[Calla
     from pipeline.runners.ranks.meeting import Meeting, find_address  # noqa: PLC0415  Beam's
 
     meeting = Meeting(rank.size, find_address(options.rank_address, rank.is_on_one_host))
-    statuses = [FAILURE]
+    meeting.announce(place)
+    RanksEngine.meeting, statuses = meeting, [FAILURE]
     try:
-        meeting.announce(place)
-        RanksEngine.meeting = meeting
         yield statuses.append
     finally:
         RanksEngine.meeting = None
