@@ -7,6 +7,7 @@ depends on how records are cut into batches. Values of JSON and of cells have th
 files differ. A later value of another kind is NULL to the condition, and is counted.
 """
 
+import atexit
 import json
 import os
 import re
@@ -295,6 +296,11 @@ def _prepare(
         return connection.execute(f"EXECUTE of_{name}")
 
     return answer
+
+
+# Otherwise DuckDB complains at the end of the process of what is still open.
+atexit.register(_connect_once.cache_clear)
+atexit.register(_prepare.cache_clear)
 
 
 class Sample:
