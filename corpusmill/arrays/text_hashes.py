@@ -141,6 +141,12 @@ def field_column(name: str) -> pa.Field:
     return pa.field(_FIELD + name, pa.string())
 
 
+def kept_columns(schema: pa.Schema) -> list[tuple[int, str]]:
+    """Return the numbers of the columns of kept fields, and the names of these fields."""
+    names = enumerate(schema.names)
+    return [(i, name.removeprefix(_FIELD)) for i, name in names if name.startswith(_FIELD)]
+
+
 def text_facts(keep_fields: Sequence[str] = ()) -> list[pa.Field]:
     """Return the columns of facts that batches of text have.
 

@@ -37,6 +37,9 @@ def audit(command: Audit, call: Call) -> int:
     Raises:
         UserError: there is no token file, or none that can be read.
     """
+    if (where := command.documents.where) is not None:
+        cause = "the texts of all records are looked up in the token files"
+        raise UserError(option("where", where), cause, "Leave it out")
     page, numbers = (call.locate(path) if path else None for path in (command.html, command.json))
     if page:
         page.check_file("html", PAGE_BEGIN)

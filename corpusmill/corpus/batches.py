@@ -5,8 +5,8 @@ A `Collector` gathers what a reader finds in its range until that is enough for 
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import add, attrgetter
 
 import numpy as np
@@ -240,12 +240,16 @@ class DocumentBatch:
         rejects: lines, rows, members or blocks that were refused.
         counts: what was read since the batch before.
         more_rejects: those of a reason beyond the first ones in the range.
+        dropped: how many documents, which are counted, are left out for each reason of a condition.
+        dropped_sentences: of these documents.
     """
 
     documents: pa.RecordBatch
     rejects: tuple[Reject, ...]
     counts: ReadCounts
     more_rejects: tuple[RejectColumns, ...] = ()
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    dropped_sentences: int = 0
 
     def count_rejects(self) -> Counter[str]:
         """Return how many records were refused for each reason."""

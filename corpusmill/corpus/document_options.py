@@ -1,9 +1,13 @@
 """How files become documents: the options of a corpus, and those of its parts where they differ."""
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, Literal, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
 from corpusmill.corpus.records.csv_dialects import Quotes
@@ -13,8 +17,25 @@ from corpusmill.settings.constraints import CheckedOptions, Needs, Range
 # Keeps the text of a batch, even with one more document and line, within Arrow's 32-bit offsets.
 MAX_LIMIT_BYTES = 2**28
 
+# Why a document is dropped, by what `Judge.judge` returns of its record.
+DROP_REASONS = ("", "where", "where-other-type")
+
 DocumentRule = Literal["wikitext", "wikitext-articles", "blank-lines", "whole-file"]
 SentenceRule = Literal["line", "split", "document"]
+
+
+class Judge(Protocol):
+    """Tells of records whether their documents are taken; it travels to the workers."""
+
+    def choose(self, names: Iterable[str], /) -> list[str]:
+        """Return which of a record's outermost fields are judged, of those with these names."""
+
+    def judge(self, records: pa.Array, /) -> npt.NDArray[np.uint8]:
+        """Return uint8[n], the index in DROP_REASONS for each record; 0 for one that is taken.
+
+        Args:
+            records: n objects of JSON with the chosen fields, as pa.string, or a struct of them.
+        """
 
 
 class TextMaker(Protocol):
@@ -74,6 +95,10 @@ class DocumentOptions(CheckedOptions):
     """Names of fields of a record that are kept beside its text (url,id,meta.date), in formats that
     have fields. They do not change the examples; provenance lists them for each document, as
     text."""
+    where: str | None = None
+    """Take only the records for which a condition of SQL is true, as DuckDB understands it (needs
+    the extra "sql"): "score > 0.8 and lang in ('en', 'de')"; meta.score is the field score inside
+    meta. The others are counted as dropped. The first records tell the types of the fields."""
     document_rule: DocumentRule | None = None
     """What separates the documents of a text: "wikitext" is a line that is empty or starts with "="
     (a title), "wikitext-articles" is a title of the first level alone (" = Title = ", followed by
@@ -146,7 +171,7 @@ class DocumentOptions(CheckedOptions):
         Data sets of other formats are then as they were before there were any.
         """
         options = asdict(self)
-        for name in ("keep_fields", "csv_separator", "csv_quotes"):
+        for name in ("keep_fields", "where", "csv_separator", "csv_quotes"):
             if not options[name]:
                 del options[name]
         return options
@@ -178,6 +203,16 @@ class DocumentOptions(CheckedOptions):
         """What makes the text of a record; None if the field of the text holds it."""
         return None
 
+    @property
+    def judge(self) -> Judge | None:
+        """What judges records by `where`; None where all are taken, or the types are not known."""
+        return None
+
+    @property
+    def num_fields(self) -> int:
+        """How many values are read beside the text of a record: kept fields, and what is judged."""
+        return len(self.keep_fields) + (self.judge is not None)
+
     def require_sentences(self, objective: str) -> Self:
         """Return the options for an objective whose examples are made of sentences.
 
@@ -196,13 +231,15 @@ class DocumentOptions(CheckedOptions):
 
 @dataclass(frozen=True)
 class MadeDocumentOptions(DocumentOptions):
-    """Options of records whose texts are made. A manifest does not hold what makes them.
+    """Options of records whose texts are made, or which are judged: not all in a manifest.
 
     Attributes:
         maker: makes the text of a record.
+        judged_by: judges records.
     """
 
     maker: TextMaker | None = None
+    judged_by: Judge | None = None
 
     def recorded(self) -> dict[str, Any]:
         """Return the options as a manifest has them."""
@@ -216,6 +253,11 @@ class MadeDocumentOptions(DocumentOptions):
     def text_maker(self) -> TextMaker | None:
         """What makes the text of a record."""
         return self.maker
+
+    @property
+    def judge(self) -> Judge | None:
+        """What judges records."""
+        return self.judged_by
 
 
 def _without_maker(options: DocumentOptions) -> DocumentOptions:
@@ -263,6 +305,12 @@ def make_texts(options: DocumentOptions, maker: TextMaker | None) -> DocumentOpt
     if maker is None:
         return options
     return MadeDocumentOptions(**vars(_without_maker(options)), maker=maker)
+
+
+def judge_records(options: DocumentOptions, judge: Judge) -> DocumentOptions:
+    """Return options with what judges records."""
+    common = vars(_without_maker(options))
+    return MadeDocumentOptions(**common, maker=options.text_maker, judged_by=judge)
 
 
 def make_texts_of(reading: CorpusReading, maker: TextMaker | None) -> CorpusReading:

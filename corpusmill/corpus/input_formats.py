@@ -210,6 +210,11 @@ def resolve_format(options: DocumentOptions, files: Mapping[str, Content]) -> Do
         named = option("keep_fields", options.keep_fields)
         cause = f"documents of the format {options.input_format} have no fields"
         raise UserError(named, cause, f"Leave it out, or give {_list_with_fields()}")
+    is_foreign = FORMATS.package_of(options.input_format) is not None
+    if options.where is not None and (is_foreign or not FORMATS[options.input_format].has_fields):
+        cause = f"documents of the format {options.input_format} have no fields to judge"
+        cure = f"Leave it out, or give {_list_with_fields()}"
+        raise UserError(option("where", options.where), cause, cure)
     compressed = [name for name, content in files.items() if content.compression]
     if compressed and not FORMATS[options.input_format].in_compressed:
         cause = f"{options.input_format} files cannot be read from a compressed file"

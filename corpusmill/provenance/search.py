@@ -1,22 +1,17 @@
 """Documents found by a condition of SQL, which DuckDB evaluates over the tables of documents."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
 from corpusmill.corpus.batches import OFFSET_BITS
+from corpusmill.corpus.conditions import connect, nest, quote, refusing
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.errors import UserError, first_line, option, suggest
 from corpusmill.location import Location
 from corpusmill.provenance.store import DocumentRecord, OriginStore, records_of
-
-# How DuckDB names a column that there is not.
-_UNKNOWN_COLUMN = re.compile(r'column "([^"]+)" not found|column named "?([^"\s]+)"?')
 
 
 def search_documents(folder: Location, manifest: Manifest, where: str) -> list[DocumentRecord]:
@@ -48,14 +43,7 @@ def search_tables(store: OriginStore, where: str) -> Iterator[pa.Table]:
     Raises:
         UserError: as of `search_documents`.
     """
-    try:
-        import duckdb  # noqa: PLC0415  an extra
-    except ModuleNotFoundError:
-        cause = "conditions of SQL need the package duckdb, which is not installed"
-        raise UserError(
-            option("where", where), cause, "Run `pip install 'corpusmill[sql]'`"
-        ) from None
-    with duckdb.connect(config={"enable_external_access": "false"}) as connection:
+    with connect(where) as connection:
         paths = pa.array([entry.path for entry in store.manifest.corpus.files], pa.string())
         numbers = pa.array(range(len(paths)), pa.uint64())
         bits = pa.array(map(store.piece_bits_of, range(len(paths))), pa.uint64())
@@ -66,22 +54,15 @@ def search_tables(store: OriginStore, where: str) -> Iterator[pa.Table]:
                 names = _distinct(documents.column_names)
                 connection.register("documents", documents.select(names))
                 told = _told(store, split, names)
-                columns = "".join(f", {value} AS {_quote(name)}" for name, value in told.items())
+                columns = "".join(f", {value} AS {quote(name)}" for name, value in told.items())
                 columns += _nest(names, told)
                 described = (
                     f"SELECT documents.*{columns} FROM documents "  # noqa: S608  the user's own
                     f"JOIN files ON number = document >> {OFFSET_BITS}"
                 )
-                query = f"SELECT document FROM ({described}) AS documents WHERE ({where})"  # noqa: S608
-                try:
+                query = f"SELECT document FROM ({described}) AS documents WHERE (\n{where}\n)"  # noqa: S608
+                with refusing(where, [*names, *told]):
                     found = connection.sql(query).to_arrow_table().column("document")
-                except duckdb.Error as error:
-                    cause = f"DuckDB refuses the condition ({first_line(error)})"
-                    known = [*names, *told]
-                    unknown = _UNKNOWN_COLUMN.search(str(error))
-                    cure = suggest(unknown[1], known) if unknown else ""
-                    cure += f"Its columns are {', '.join(known)}"
-                    raise UserError(option("where", where), cause, cure) from None
                 is_found = np.isin(documents.column("document").to_numpy(), found.to_numpy())
                 yield documents.filter(pa.array(is_found))
 
@@ -92,29 +73,12 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return [name for name in names if name in DOCUMENT_COLUMNS or counts[name.lower()] == 1]
 
 
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _nest(names: Sequence[str], told: Iterable[str]) -> str:
     """Return the columns of SQL through which `meta.url` is the column "meta.url" as well."""
     taken = {name.lower() for name in (*names, *told)}
-    tree: dict[str, Any] = {}
-    for name in sorted(names, key=lambda name: name.count(".")):
-        *outer, last = name.lower().split(".")
-        inner: Any = tree
-        for part in outer:
-            inner = inner.setdefault(part, {}) if isinstance(inner, dict) else None
-        if outer and outer[0] not in taken and isinstance(inner, dict):
-            inner[last] = f"documents.{_quote(name)}"
-    return "".join(f", {_pack(inner)} AS {_quote(name)}" for name, inner in tree.items() if inner)
-
-
-def _pack(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    members = (f"{_quote(name)} := {_pack(inner)}" for name, inner in value.items() if inner)
-    return f"struct_pack({', '.join(members)})"
+    paths = {tuple(name.lower().split(".")): f"documents.{quote(name)}" for name in names}
+    nested = {path: value for path, value in paths.items() if path[1:] and path[0] not in taken}
+    return "".join(f", {value} AS {quote(name)}" for name, value in nest(nested).items())
 
 
 def _told(store: OriginStore, split: str, names: Sequence[str]) -> Mapping[str, str]:

@@ -171,6 +171,7 @@ def _read_sentences(
                     unread = measure_rest(batch, stream, raw, planned.bytes or 0)
                     counts[count_unread(planned.file_index)] += unread
                 counts["count.documents"] += documents.num_rows
+                counts["filter.dropped"] += sum(batch.dropped.values())
                 yield documents.column("sentences").flatten()
 
 
@@ -183,6 +184,9 @@ def check_sample(counted: Counted, corpus: SampledCorpus) -> None:
     documents = counted.counts.get("read.documents", 0)
     if not documents:
         raise _refuse_all(counted.counts)
+    if counted.counts.get("filter.dropped", 0) == documents:
+        cause = f"it is true for none of the {documents:,} documents"
+        raise UserError(option("where", corpus.documents.where), cause, "Correct the condition")
     if not counted.counts.get("count.documents"):
         sample = corpus.sample
         flag = option("sample", sample.sample)
@@ -201,6 +205,8 @@ def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
         yield f"a sample: {count_things(sampled, 'document')}, from {read:,.1f} of {whole:,.1f} MB"
     elif corpus.sample.sample is not None:
         yield f"a sample: {sampled:,} of {documents:,} documents"
+    if dropped := counts.get("filter.dropped", 0):
+        yield f"left out by --where: {dropped:,} of {documents:,} documents"
     trained, distinct = len(counted.words.counts), counts.get("total.distinct_words", 0)
     if trained < distinct:
         limits = "--max-distinct-words and --max-distinct-bytes"

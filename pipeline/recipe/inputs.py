@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from rich.console import Console
 
 from corpusmill.corpus.batches import FileRange
+from corpusmill.corpus.conditions import settle_condition
 from corpusmill.corpus.content import Content
 from corpusmill.corpus.decompression import HEAD_BYTES, DamagedStreamError, open_decompressed
 from corpusmill.corpus.document_options import CorpusReading, DocumentOptions
@@ -364,8 +365,8 @@ def choose_format(
     Files may be those of a source, whose name is printed, too.
 
     Raises:
-        UserError: the files have several formats, one has none that is read, or the first file
-            lacks the text field.
+        UserError: the files have several formats, one has none that is read, the first file lacks
+            the text field, or the first records a field of the condition.
     """
     resolved = resolve_format(options, {file.path: file.content for file in files if file.bytes})
     if resolved.input_format not in {options.input_format, "text"}:
@@ -381,7 +382,8 @@ def choose_format(
             if first.content.is_text and first.content.format and is_guess:
                 error.advise(AS_TEXT)
             raise
-    return resolved
+    openers = [partial(open_listed, file.planned) for file in files if file.bytes]
+    return settle_condition(resolved, openers)
 
 
 def _print_files(files: Sequence[InputFile], left_out: Sequence[str], console: Console) -> None:

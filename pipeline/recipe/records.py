@@ -39,6 +39,7 @@ def write_records(
     text_field: str,
     keep_fields: Sequence[str] = (),
     parts: Sequence[str] = (),
+    others: Sequence[str] = (),
 ) -> InputFile:
     """Write the records of a Python program to a file that workers can open.
 
@@ -49,6 +50,7 @@ def write_records(
         keep_fields: the fields that are kept.
         parts: the fields of which texts are made, of which a record may lack some; empty where one
             field holds the text.
+        others: further fields that are taken where there are such.
 
     Returns:
         The file. Its name in the manifest holds the digest of its content, and no path.
@@ -60,8 +62,8 @@ def write_records(
     with create_file(path) as stream:
         sink = HashingWriter(stream)
         lines = bytearray()
-        names = (*(parts or (text_field,)), *keep_fields)
-        for record in _read_records(given, names, parts):
+        names = (*(parts or (text_field,)), *keep_fields, *others)
+        for record in _read_records(given, names, (*parts, *others)):
             lines += _encode(record, names)
             if len(lines) >= _BYTES_AT_ONCE:
                 sink.write(bytes(lines))

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from rich.console import Console
 
 from corpusmill.corpus.batches import OFFSET_BITS, document_id
+from corpusmill.corpus.conditions import Sample, settle_condition
 from corpusmill.corpus.document_options import DocumentOptions, TextMaker, make_texts
 from corpusmill.corpus.input_formats import check_start
 from corpusmill.errors import UserError, option
@@ -189,10 +191,12 @@ def find_documents(
         documents = replace(documents, input_format="json-lines")
         parts = documents.text_maker.fields if documents.text_maker else ()
         fields = documents.text_field, documents.keep_fields
-        file = write_records(records, temp_folder, *fields, parts)
+        judged = Sample(documents.where).paths if documents.where is not None else ()
+        others = [path[0] for path in judged]
+        file = write_records(records, temp_folder, *fields, parts, others)
         with open_file(file.path, file.bytes) as stream:
             check_start(stream, "the input", documents)
-        return [file], documents
+        return [file], settle_condition(documents, [partial(open_file, file.path, file.bytes)])
     if not inputs:
         cure = f"Name at least one file, glob or folder, or sources with {option('source')}"
         raise UserError(option("input"), "it is missing", cure)

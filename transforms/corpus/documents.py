@@ -18,6 +18,7 @@ ranges. The job itself uses `transforms.corpus.prepare` instead, whose tasks can
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -27,6 +28,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
 from corpusmill.corpus.batches import DocumentBatch
+from corpusmill.corpus.conditions import settle_condition
 from corpusmill.corpus.content import Content
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import look_at, read_file, reads_in_ranges, resolve_format
@@ -147,7 +149,9 @@ class ReadDocuments(beam.PTransform):
         for name in names:
             with open_file(name, sizes[name]) as raw:
                 contents[name] = look_at(raw, name)
-        self._options = resolve_format(options or DocumentOptions(), contents)
+        resolved = resolve_format(options or DocumentOptions(), contents)
+        openers = [partial(open_file, name, sizes[name]) for name in names]
+        self._options = settle_condition(resolved, openers)
         in_ranges = reads_in_ranges(self._options)
         ends = {name: in_ranges and contents[name].is_in_ranges for name in names}
         planned = [

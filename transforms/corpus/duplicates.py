@@ -204,7 +204,8 @@ class _HashTask(beam.DoFn):
         options, tally = self._options, Tally()
         # The second reading counts what it reads, and keeps the rejects.
         steps = load_filters(options.filters)
-        documents = options.documents.without_fields()
+        # Filters see the fields that are kept.
+        documents = options.documents if steps else options.documents.without_fields()
         reader = TaskReader(documents, options.place, Tally(), steps, keeps_rejects=False)
         batches = (hash_documents(batch, task.number) for batch in reader.read(read_task(task)))
 

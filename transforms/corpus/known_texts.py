@@ -129,8 +129,10 @@ class _ListDigests(beam.DoFn):
     def _list(self, task: Task) -> Iterator[Output]:
         search, counts = self._search, Tally()
         # The second reading counts what it reads, and keeps the rejects.
-        documents = search.comparison.documents.without_fields()
         steps = tuple(search.screening.list_steps(task, self._shared))
+        documents = search.comparison.documents
+        if not search.screening.filters.filter:
+            documents = documents.without_fields()
         place = search.comparison.place
         reader = TaskReader(documents, place, counts, steps, keeps_rejects=False)
         digests = (

@@ -91,14 +91,16 @@ class TaskReader:
                     documents = batch.documents
                     if fields := self._options.keep_fields:
                         documents = conform_fields(documents, fields)
-                    documents = self._drop(documents, planned.name)
+                    documents = self._drop(documents, planned.name, batch)
                     self._count_kept(documents)
                     if self._sources:
                         counts = {
                             "read.documents": batch.counts.documents,
                             "read.bytes": batch.counts.bytes,
                             "read.rejects": rejects,
-                            "filter.dropped": batch.documents.num_rows - documents.num_rows,
+                            "filter.dropped": batch.documents.num_rows
+                            - documents.num_rows
+                            + sum(batch.dropped.values()),
                         }
                         self._sources.add_read(planned.file_index, counts)
                     if documents.num_rows:
@@ -137,12 +139,14 @@ class TaskReader:
             end = (planned.bytes or 0) if planned.end is None else planned.end
             self._tally.add(count_lost(planned.file_index), end - planned.start)
 
-    def _drop(self, documents: pa.RecordBatch, file: str) -> pa.RecordBatch:
-        """Return the documents that no step drops, and count the others by reason."""
-        if not self._steps:
+    def _drop(self, documents: pa.RecordBatch, file: str, batch: DocumentBatch) -> pa.RecordBatch:
+        """Return the documents that no step drops, and count all that are dropped by reason."""
+        if not self._steps and not self._options.describe("where"):
             return documents
         kept, reasons, sentences = drop_documents(documents, file, self._steps)
-        self._tally.add("filter.documents", documents.num_rows)
+        reasons.update(batch.dropped)
+        sentences += batch.dropped_sentences
+        self._tally.add("filter.documents", batch.counts.documents)
         self._tally.add("filter.dropped", reasons.total())
         self._tally.add("filter.dropped_sentences", sentences)
         for reason, number in reasons.items():

@@ -5,6 +5,7 @@ A filter is a function of a document's text and of a mapping with these entries:
     file    name of the document's file, as the manifest lists it
     offset  where the document begins in the file: a byte, or the number of a row in a table
     id      the document's id
+    fields  the kept fields, a mapping of their names to texts, or to None where it has none
 
 It returns None or True for a document that is kept, and otherwise a short reason such as
 "too-short". The text is what is tokenized: a document's sentences, one on each line, or its text as
@@ -17,12 +18,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
+from corpusmill.arrays.text_hashes import kept_columns
 from corpusmill.corpus.batches import OFFSET_BITS
+from corpusmill.corpus.document_options import DROP_REASONS
 from corpusmill.errors import UserError, in_one_line, option, printable
 from corpusmill.plugins import Plugins
 
@@ -100,6 +104,7 @@ Filter = Callable[[str, Mapping[str, Any]], bool | str | None]
 
 # The reasons of other steps, which are counted apart.
 _TAKEN = {"duplicate": option("drop_duplicates"), "overlap": option("drop_overlap_with")}
+_TAKEN |= dict.fromkeys(DROP_REASONS[1:], option("where"))
 _REASON = re.compile(r"[a-z0-9-]{1,40}")
 _CURE = "Correct the filter; it returns None to keep a document, or a reason such as 'too-short'"
 
@@ -127,10 +132,16 @@ def load_filters(names: Sequence[str]) -> tuple[Step, ...]:
     def ask(documents: pa.RecordBatch, file: str) -> list[str]:
         ids: list[int] = documents.column("document").to_pylist()
         reasons = list[str]()
-        for number, text in zip(ids, join_sentences(documents).to_pylist(), strict=True):
+        kept = {name: documents.column(i) for i, name in kept_columns(documents.schema)}
+        rows = pa.RecordBatch.from_pydict(kept).to_pylist() if kept else repeat({})
+        texts = join_sentences(documents).to_pylist()
+        for number, text, fields in zip(ids, texts, rows, strict=False):
             document = {"file": file, "offset": number % 2**OFFSET_BITS, "id": number}
-            # Each gets a mapping of its own, lest one changes what the next one sees.
-            answers = (_ask(name, call, text, {**document}) for name, call in functions.items())
+            # Each gets mappings of its own, lest one changes what the next one sees.
+            answers = (
+                _ask(name, call, text, {**document, "fields": {**fields}})
+                for name, call in functions.items()
+            )
             reasons.append(next(filter(None, answers), ""))
         return reasons
 

@@ -26,6 +26,7 @@ from corpusmill.corpus.records.record_documents import (
     make_text,
     no_such_field,
     no_such_kept_field,
+    to_text,
 )
 from corpusmill.corpus.text.line_kernels import INVALID_UTF_8, TOO_LONG
 from corpusmill.corpus.text.lines import (
@@ -77,7 +78,9 @@ class _Rows(RecordCollector):
         # Of the rows just parsed, the texts, the kept cells of each column, and the bytes at which
         # the rows start and end.
         self._cells: list[str] = []
-        self._kept_cells: list[list[str | None]] = [[] for _ in part.options.keep_fields]
+        self._kept_cells: list[list[str | None]] = [[] for _ in range(part.options.num_fields)]
+        # The columns that are judged.
+        self._judged: dict[str, int] = {}
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._blank_lines = self._rejected_bytes = 0
@@ -183,8 +186,12 @@ class _Rows(RecordCollector):
                     self._starts.append(offsets[start])
                     last = self._lines[end - 1]
                     self._ends.append(offsets[end] - last.endswith("\n") - last.endswith("\r\n"))
-                    for column, values in zip(self._kept, self._kept_cells, strict=True):
+                    for column, values in zip(self._kept, self._kept_cells, strict=False):
                         values.append(row[column] if column >= 0 else None)
+                    if self.part.options.judge:
+                        # An empty cell is NULL, as DuckDB reads it.
+                        cells = {name: row[n] or None for name, n in self._judged.items()}
+                        self._kept_cells[-1].append(to_text(cells))
                 else:
                     self._take_other_row(row, start, end)
                 start = end
@@ -250,6 +257,8 @@ class _Rows(RecordCollector):
                 self._columns = len(row)
                 names = self.part.options.keep_fields
                 self._kept = [row.index(name) if name in row else -1 for name in names]
+                if judge := self.part.options.judge:
+                    self._judged = {name: row.index(name) for name in judge.choose(row)}
 
     def _find_bad(self, start: int, end: int) -> _Failure | None:
         return next(

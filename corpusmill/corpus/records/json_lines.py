@@ -123,14 +123,16 @@ def take_text(record: Any, options: DocumentOptions) -> str:
     return text
 
 
-def keep_values(record: dict[str, Any], keep_fields: Sequence[str]) -> list[str | None]:
-    """Return the values that are kept of a record, as text; None for a field that it lacks.
+def keep_values(record: dict[str, Any], options: DocumentOptions) -> list[str | None]:
+    """Return the values that are kept of a record, as text, and what is judged of it, if it is.
+
+    A field that it lacks is None.
 
     Raises:
         UnreadableError: a value is nested too deep.
     """
     values: list[str | None] = []
-    for name in keep_fields:
+    for name in options.keep_fields:
         value = record[name] if name in record else find_value(record, name)
         # The surrogates of a string are replaced when all values of the field are joined.
         if type(value) is not str:
@@ -140,6 +142,8 @@ def keep_values(record: dict[str, Any], keep_fields: Sequence[str]) -> list[str 
                 detail = "a kept field is nested too deep"
                 raise UnreadableError("invalid-json", detail) from None
         values.append(value)
+    if judge := options.judge:
+        values.append(to_text({name: record[name] for name in judge.choose(record)}))
     return values
 
 
@@ -153,7 +157,8 @@ def _parse_lines(
     """Return texts, in one or several arrays, and kept fields of lines that are JSON objects."""
     arrays: list[pa.Array] = []
     # Made here, as imports of this module must not wait for pandas, which Arrow looks for.
-    fields: list[list[pa.Array]] = [[pa.nulls(0, pa.string())] for _ in part.options.keep_fields]
+    columns = range(part.options.num_fields)
+    fields: list[list[pa.Array]] = [[pa.nulls(0, pa.string())] for _ in columns]
     refused = _Refused()
     cuts = np.flatnonzero(np.diff(block.begins[lines] // PARSED_BYTES)) + 1
     for some in np.split(lines, cuts):
@@ -174,7 +179,7 @@ def _parse_some(
     block: LineBlock, lines: npt.NDArray[np.int64], options: DocumentOptions, checks_text: bool
 ) -> tuple[list[str], list[list[str | None]], _Refused]:
     texts, kept, refused = list[str](), list[list[str | None]](), _Refused()
-    text_field, keep_fields = options.text_field, options.keep_fields
+    text_field, num_fields = options.text_field, options.num_fields
     is_made = options.text_maker is not None
     # Plain integers: those of NumPy take longer to make than a short record to parse.
     places = (lines.tolist(), block.begins[lines].tolist(), block.ends[lines].tolist())
@@ -185,8 +190,8 @@ def _parse_some(
             text = record.get(text_field) if type(record) is dict else None
             if is_made or checks_text or type(text) is not str:
                 text = take_text(record, options)
-            if keep_fields:
-                kept.append(keep_values(record, keep_fields))
+            if num_fields:
+                kept.append(keep_values(record, options))
         except UnreadableError as error:
             refused.append((line, error.reason, error.detail))
             continue

@@ -206,7 +206,7 @@ class _Records(RecordCollector):
                     raise UnreadableError("record-too-long", detail)
                 record = _parse(content)
                 text = take_text(record, options)
-                fields = keep_values(record, options.keep_fields)
+                fields = keep_values(record, options)
             except UnreadableError as error:
                 self.refuse(offset, length, error.reason, error.detail)
                 rejected += length
@@ -218,7 +218,7 @@ class _Records(RecordCollector):
         rows = len(values.offsets)
         refused = rows - len(texts)
         self.counts += ReadCounts(rows=rows, rejected_rows=refused, rejected_bytes=rejected)
-        columns = [to_array([each[n] for each in kept]) for n in range(len(options.keep_fields))]
+        columns = [to_array([each[n] for each in kept]) for n in range(options.num_fields)]
         array, places = pa.array(texts, pa.large_string()), np.array(offsets, np.int64)
         self.add(places, [array], np.array(lengths, np.int64), columns)
         return True

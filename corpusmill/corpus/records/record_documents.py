@@ -11,7 +11,9 @@ missing value is null.
 import datetime as dt
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
@@ -30,7 +32,7 @@ from corpusmill.corpus.batches import (
     add_facts,
     text_batch,
 )
-from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.document_options import DROP_REASONS, DocumentOptions
 from corpusmill.corpus.records.nested_fields import list_names
 from corpusmill.corpus.text.line_kernels import find_newline, join_text, strip_line
 from corpusmill.errors import UserError, option
@@ -131,7 +133,7 @@ class RecordCollector(Collector):
         self.rows, self._ids = 0, [np.empty(0, np.uint64)]
         self._lengths = [np.empty(0, np.int64)]
         self._texts: list[pa.Array] = []
-        self._kept_fields: list[list[pa.Array]] = [[] for _ in self.part.options.keep_fields]
+        self._field_arrays: list[list[pa.Array]] = [[] for _ in range(self.part.options.num_fields)]
 
     @property
     def is_full(self) -> bool:
@@ -152,13 +154,14 @@ class RecordCollector(Collector):
             texts: pa.large_string or pa.large_binary without nulls, in all as many.
             lengths: int64[records], the bytes of each record from its offset to its end, or 1 where
                 offsets are not bytes; None if they are not known.
-            fields: the values of each kept field, as pa.string; empty if the format has no fields.
+            fields: the values of each kept field, as pa.string, and what is judged of the records,
+                if they are; empty if the format has no fields.
         """
         if not len(offsets):
             return
         self._lengths.append(np.zeros(len(offsets), np.int64) if lengths is None else lengths)
         for field, values in zip(
-            self._kept_fields, fields or repeat(_nulls(len(offsets))), strict=False
+            self._field_arrays, fields or repeat(_nulls(len(offsets))), strict=False
         ):
             field.append(values)
         self._ids.append(self.part.ids(offsets))
@@ -185,7 +188,17 @@ class RecordCollector(Collector):
         joined = join_text(text, begins, ends)
         ids = ids[record] + piece.astype(np.uint64)
         documents = text_batch(ids, sentences, ends - begins, joined)
-        return self._to_batch(self._add_facts(documents, record, piece))
+        documents = self._add_facts(documents, record, piece)
+        judge = self.part.options.judge
+        if judge is None or not len(ids):
+            return self._to_batch(documents)
+        verdicts = judge.judge(pa.concat_arrays(self._field_arrays[-1]))[record]
+        if not verdicts.any():  # a copy of all text takes longer than to judge it
+            return self._to_batch(documents)
+        batch = self._to_batch(documents.filter(pa.array(verdicts == 0)))
+        dropped = Counter(DROP_REASONS[verdict] for verdict in verdicts[verdicts > 0].tolist())
+        lost = int(sentences[verdicts > 0].sum())
+        return replace(batch, dropped=dropped, dropped_sentences=lost)
 
     def _add_facts(
         self,
@@ -197,7 +210,8 @@ class RecordCollector(Collector):
         lengths = np.concatenate(self._lengths)[record]
         # A piece's place is that of its record and its number. The record ends where it ends.
         lengths = np.maximum(lengths - piece, np.minimum(lengths, 1)).astype(np.uint64)
-        fields = [pa.concat_arrays([_nulls(0), *field]) for field in self._kept_fields]
+        kept = len(self.part.options.keep_fields)
+        fields = [pa.concat_arrays([_nulls(0), *field]) for field in self._field_arrays[:kept]]
         if len(record) != self.rows or piece.any():
             rows = pa.array(record)
             fields = [field.take(rows) for field in fields]

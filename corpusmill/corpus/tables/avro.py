@@ -125,6 +125,7 @@ class AvroTable:
                 schema, options, partial(_members_of, records), _is_text, _in_words
             )
             self._text = self.fields.text.path if self.fields.text else ()
+            self._kinds = dict(_members_of(records, schema))
 
     def blocks(self) -> Iterator[table.Block]:
         """Yield the blocks, which are read one after the other."""
@@ -142,17 +143,21 @@ class AvroTable:
 
     def _texts(self, block: Any) -> Iterator[table.TextRows]:
         values: list[Any] = []
-        kept: list[list[str | None]] = [[] for _ in self.fields.kept]
+        kept: list[list[str | None]] = [[] for _ in range(self.fields.options.num_fields)]
         size = 0
+        kinds = {name: self._kinds[name] for name in self.fields.judged}
         with self._stream.damage_is("damaged-block"):
             for record in block:
                 values.append(value := self._take(record))
                 size += len(value) if isinstance(value, str | bytes) else 0
-                for found, field in zip(self.fields.kept, kept, strict=True):
+                for found, field in zip(self.fields.kept, kept, strict=False):
                     # At once, as a nested value takes much more memory than its text.
                     text = self._keep(_find(record, found.path), found.kind) if found else None
                     field.append(text)
                     size += len(text or "")
+                if self.fields.options.judge:
+                    plain = {name: self._to_plain(record[name], kinds[name]) for name in kinds}
+                    kept[-1].append(to_text(plain))
                 if size >= table.DECODED_BYTES or len(values) >= table.DECODED_ROWS:
                     yield _to_rows(values, kept)
                     values, kept, size = [], [[] for _ in kept], 0

@@ -76,7 +76,7 @@ def find_faults(rows: TextRows, options: DocumentOptions) -> Iterator[Fault]:
     text, offsets = ragged.from_arrow(texts)
     invalid = find_invalid_utf_8(text, offsets[:-1], offsets[1:])
     yield Fault(invalid, "invalid-utf-8", lambda row: explain_utf_8(texts[row].as_buffer()))
-    for name, values in zip(options.keep_fields, rows.fields, strict=True):
+    for name, values in zip(options.keep_fields, rows.fields, strict=False):
         yield _find_long(f"{name} has ", values, limit)
 
 
@@ -218,19 +218,17 @@ class _TableReader(RecordCollector):
         """Add the rows that hold a text, and refuse the others."""
         # Rows of several blocks are checked together, as blocks may be small.
         unchecked, self._unchecked = self._unchecked, []
+        if not unchecked:
+            return
         columns = [column for _, _, rows in unchecked for column in (rows.texts, *rows.fields)]
         longest = max((lengths_of(column).max(initial=0) for column in columns), default=0)
         if longest <= self.part.options.max_line_bytes:  # a longer one may not be copied
             texts = join_arrays([rows.texts for _, _, rows in unchecked])
             if not texts.null_count and are_utf_8(texts.view(pa.large_string())):
                 spans = [np.arange(len(rows.texts)) + first for first, _, rows in unchecked]
-                fields = [
-                    pa.concat_arrays(
-                        [pa.nulls(0, pa.string()), *(rows.fields[n] for _, _, rows in unchecked)]
-                    )
-                    for n in range(len(self.part.options.keep_fields))
-                ]
-                self._add_rows(np.concatenate([np.empty(0, np.int64), *spans]), texts, fields)
+                parts = zip(*(rows.fields for _, _, rows in unchecked), strict=True)
+                fields = [pa.concat_arrays(column) for column in parts]
+                self._add_rows(np.concatenate(spans), texts, fields)
                 return
         for first, opened, rows in unchecked:
             self._sift(first, opened, rows)

@@ -82,7 +82,7 @@ class TextRows(NamedTuple):
         texts: pa.large_binary, not yet checked to be UTF-8; null where there is no text.
         kinds: what a row without text holds, by its index in `texts`; null if it is not listed.
             Where texts are made, the reason and the detail for which a row is refused.
-        fields: the kept fields of these rows, each as pa.string.
+        fields: the kept fields of these rows, each as pa.string, and what is judged of them.
     """
 
     texts: pa.Array
@@ -104,6 +104,7 @@ class Fields:
         text: the field of the text; None if there is none of that name.
         kept: the kept fields; None for each that there is not.
         parts: the fields of which texts are made, by name; the first of them is `text`.
+        judged: the names of the fields that are judged.
         options: those given.
 
     Raises:
@@ -123,6 +124,8 @@ class Fields:
         self.options, maker = options, options.text_maker
         parts = {name: find_field(row, name, members) for name in maker.fields} if maker else {}
         self.parts = {name: found for name, found in parts.items() if found}
+        names = [name for name, _ in members(row)]
+        self.judged = options.judge.choose(names) if options.judge else []
         found = find_field(row, options.text_field, members)
         self.text = next(iter(self.parts.values()), None) if maker else found
 
@@ -136,7 +139,8 @@ class Fields:
     def paths(self) -> list[tuple[str, ...]]:
         """The names that lead to each field that is read, first to that of the text, if any."""
         texts = (self.text, *list(self.parts.values())[1:])
-        return [found.path for found in (*texts, *self.kept) if found]
+        found = [field.path for field in (*texts, *self.kept) if field]
+        return [*found, *((name,) for name in self.judged)]
 
     @property
     def held(self) -> str:
@@ -169,6 +173,31 @@ def slice_batch(batch: pa.RecordBatch, fields: Fields) -> Iterator[TextRows]:
         batch: with these columns at least, straight from a file.
         fields: with a field of text.
     """
+    judged, start = _take_judged(batch, fields) if fields.options.judge else None, 0
+    for rows in _slice_rows(batch, fields):
+        own = () if judged is None else (judged.slice(start, len(rows.texts)),)
+        yield rows._replace(fields=(*rows.fields, *own))
+        start += len(rows.texts)
+
+
+def _take_judged(batch: pa.RecordBatch, fields: Fields) -> pa.Array:
+    """Return the fields that are judged, checked, as a struct."""
+    columns = {name: _check_values(batch.column(name)) for name in fields.judged}
+    # Without a column, a struct would have no rows.
+    columns = columns or {"": pa.nulls(batch.num_rows)}
+    return pa.StructArray.from_arrays([*columns.values()], [*columns])
+
+
+def _check_values(column: pa.Array) -> pa.Array:
+    """Return a column without a dictionary; what is not UTF-8 in texts is replaced."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if kind in _AS_BINARY:
+        return column_to_text(_decode(_check_texts(column)[0]))
+    column.validate(full=True)
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _slice_rows(batch: pa.RecordBatch, fields: Fields) -> Iterator[TextRows]:
     kept = [found and _take_column(batch, found.path) for found in fields.kept]
     if fields.parts:
         columns = [_take_column(batch, found.path) for found in fields.parts.values()]
@@ -334,8 +363,10 @@ def lengths_of(texts: pa.Array) -> npt.NDArray[np.integer]:
     """Return integers[n], the bytes of each text; any number for a null.
 
     Args:
-        texts: pa.large_binary or pa.string.
+        texts: pa.large_binary or pa.string, or structs, which have no texts.
     """
+    if pa.types.is_struct(texts.type):
+        return np.zeros(len(texts), np.int64)
     dtype = np.int32 if pa.types.is_string(texts.type) else np.int64
     offsets = np.frombuffer(texts.buffers()[1] or bytes(8), dtype)
     return np.diff(offsets[texts.offset : texts.offset + len(texts) + 1])

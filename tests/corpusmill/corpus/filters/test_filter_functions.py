@@ -4,10 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from corpusmill.corpus.batches import TEXT_SCHEMA, document_id
+from corpusmill.corpus.batches import TEXT_SCHEMA, add_facts, document_id
 from corpusmill.corpus.filters.functions import FILTERS, FilterOptions, drop_documents, load_filters
 from corpusmill.errors import UserError
 
@@ -52,10 +53,22 @@ def test_each_filter_sees_what_the_ones_before_it_keep() -> None:
     assert kept.schema == TEXT_SCHEMA
     assert (reasons, sentences) == ({"too-short": 1, "bad-words": 1}, 1)
     assert [
-        ("a short one .", {"file": "a", "offset": 0, "id": document_id(2, 0)}),
-        ("", {"file": "a", "offset": 5, "id": document_id(2, 5)}),
-        ("this is\na longer one .", {"file": "a", "offset": 9, "id": document_id(2, 9)}),
+        ("a short one .", {"file": "a", "offset": 0, "id": document_id(2, 0), "fields": {}}),
+        ("", {"file": "a", "offset": 5, "id": document_id(2, 5), "fields": {}}),
+        (
+            "this is\na longer one .",
+            {"file": "a", "offset": 9, "id": document_id(2, 9), "fields": {}},
+        ),
     ] == SEEN
+
+
+def test_a_filter_sees_the_kept_fields() -> None:
+    lengths, fields = np.zeros(4, np.uint64), [pa.array(["x", None, "y", "z"], pa.string())]
+    documents = add_facts(DOCUMENTS, lengths, fields, ["meta.url"])
+    drop_documents(documents, "a", load_filters(["short", "bad"]))
+    assert [metadata.get("fields") for _, metadata in SEEN] == [
+        {"meta.url": value} for value in ("x", None, "y", "z")
+    ]
 
 
 def test_without_filters_everything_is_kept() -> None:

@@ -196,7 +196,10 @@ NESTED = [
 @pytest.mark.parametrize(("record", "name", "text"), NESTED)
 def test_a_nested_field_is_named_with_dots(record: dict[str, object], name: str, text: str) -> None:
     assert take_text(record, DocumentOptions(text_field=name)) == text
-    assert keep_values({**record, "text": "t"}, (name, "other.x")) == [text, None]
+    assert keep_values({**record, "text": "t"}, DocumentOptions(keep_fields=(name, "other.x"))) == [
+        text,
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +211,9 @@ def test_a_path_leads_through_objects_alone(record: dict[str, object], reason: s
     with pytest.raises(UnreadableError) as refused:
         take_text(record, DocumentOptions(text_field="data.text"))
     assert refused.value.reason == reason
-    assert keep_values({**record, "text": "t"}, ("data.text",)) == [None]
+    assert keep_values({**record, "text": "t"}, DocumentOptions(keep_fields=("data.text",))) == [
+        None
+    ]
 
 
 @pytest.mark.parametrize(
