@@ -164,6 +164,9 @@ def test_sources_are_compared_and_filters_come_first(
         run_here("bert", *sources, *place, *SMALL, *NEAR, *flags)
         counts = read_manifest_json(output)["counts"]
         found.append(counts["filter.dropped.near-duplicate"])
+        entries = read_manifest_json(output)["corpus"]["sources"]
+        own = (entry["counts"].get("filter.dropped.near-duplicate", 0) for entry in entries)
+        assert sum(own) == found[-1] > 0
         assert counts["near.documents"] == 600 - counts.get("filter.dropped.a", 0)
     numbers = tmp_path / "numbers.json"
     corpus = ("--input", edited[1], "--tokenizer", tokenizer_path, "--json", numbers)

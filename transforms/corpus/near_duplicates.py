@@ -94,6 +94,7 @@ class NearSearch:
         """List the values of the bands of a task's documents."""
         before = FilterOptions(self.filters.filter, self.filters.drop_duplicates)
         tally, screening = Tally(), duplicates.Screening(before)
+        # Words of a run, bands, and rows.
         _, *numbers = map(int, self.filters.near_duplicates.values())
 
         def hash_all() -> Iterator[tuple[pa.RecordBatch, str]]:

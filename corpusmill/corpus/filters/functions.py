@@ -16,7 +16,7 @@ number of workers.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import ceil, log
 from typing import Annotated, Any, cast
 
@@ -87,12 +87,8 @@ class FilterOptions(CheckedOptions):
             return {}
         missed = 1 - similarity**rows
         bands = ceil(log(1 - _COMPARED) / log(missed)) if missed else 1
-        return {
-            "drop_near_duplicates": similarity,
-            "near_duplicate_ngram": self.near_duplicate_ngram,
-            "near_duplicate_bands": self.near_duplicate_bands or bands,
-            "near_duplicate_rows": rows,
-        }
+        options = {name: value for name, value in asdict(self).items() if "near_duplicate" in name}
+        return options | {"near_duplicate_bands": self.near_duplicate_bands or bands}
 
 
 # Returns, for documents (rows of TEXT_SCHEMA) of a file with this name, the reason why each is

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from corpusmill.arrays import ragged
 from corpusmill.arrays.distinct import are_among, sort_distinct
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.randomness import derive_all, mix, purpose_of
+from corpusmill.arrays.randomness import draw, mix, purpose_of
 from corpusmill.corpus.filters.functions import join_sentences
 from corpusmill.corpus.filters.overlaps import hash_runs, hash_words, list_characters
 from corpusmill.knobs import knob
@@ -51,12 +51,13 @@ PAIR = np.dtype([("document", np.uint64), ("keeper", np.uint64), ("task", np.uin
 Ids = npt.NDArray[np.uint64]
 
 _ONE, _NONE = np.uint64(1), np.empty(0, np.uint64)
-_DRAWS = "corpusmill.near-duplicates"
+# Of the draws that make the hashes.
+_KEY = np.uint64(purpose_of("corpusmill.near-duplicates"))
 
 
 @njit
 def hash_bands(
-    text: np.ndarray, offsets: np.ndarray, characters: np.ndarray, ngram: int, draws: np.ndarray
+    text: np.ndarray, offsets: np.ndarray, characters: np.ndarray, ngram: int, bands: int, rows: int
 ) -> np.ndarray:
     """Hash the bands of texts.
 
@@ -65,14 +66,16 @@ def hash_bands(
         offsets: integers[texts + 1] into the bytes.
         characters: uint32[2**20 + 2**16], what each character is to words.
         ngram: words of a run.
-        draws: uint32[2, bands, rows], the odd factor of each hash, and its summand.
+        bands: number of bands.
+        rows: hashes of a band.
 
     Returns:
         uint64[texts, bands]; 0 where a text has no words.
     """
-    _, bands, rows = draws.shape
-    factors, summands = draws[0].ravel(), draws[1].ravel()
     keys = np.zeros((len(offsets) - 1, bands), np.uint64)
+    factors, summands = np.empty((2, bands * rows), np.uint32)
+    for row in range(len(factors)):
+        factors[row], summands[row] = draw(_KEY, 2 * row) | _ONE, draw(_KEY, 2 * row + 1)
     least = np.empty(len(factors), np.uint32)
     for document in range(len(keys)):
         words = hash_words(text[offsets[document] : offsets[document + 1]], characters)
@@ -171,11 +174,7 @@ def list_keys(
         Rows of KEY_SCHEMA, in the order of the documents.
     """
     text, offsets = ragged.from_arrow(join_sentences(documents))
-    numbers = np.arange(bands * rows, dtype=np.uint64)
-    draws = derive_all(0, numbers, np.zeros(1, np.uint64), purpose_of(_DRAWS))
-    hashes = np.stack([draws | _ONE, draws >> np.uint64(32)]).astype(np.uint32)
-    hashes = hashes.reshape(2, bands, rows)
-    keys = hash_bands(text, offsets, list_characters(), ngram, hashes)
+    keys = hash_bands(text, offsets, list_characters(), ngram, bands, rows)
     has_words = keys[:, 0] > 0
     ids = np.repeat(documents.column("document").to_numpy()[has_words], bands)
     columns = [keys[has_words].ravel(), ids, np.full(len(ids), task, np.uint32)]
@@ -217,7 +216,7 @@ def pair_documents(
 def to_pairs(
     documents: pa.RecordBatch, later: pa.RecordBatch, earlier: pa.RecordBatch
 ) -> pa.RecordBatch:
-    """Return pairs, or which tasks want the set of which document of pairs, each once.
+    """Return pairs, or which tasks want the sets of which documents of pairs.
 
     Args:
         documents: the later ones for pairs; or those whose sets are wanted, of the same pairs.
@@ -225,7 +224,7 @@ def to_pairs(
         earlier: rows of KEY_SCHEMA.
 
     Returns:
-        Rows of PAIR_SCHEMA, ordered by document and home.
+        Rows of PAIR_SCHEMA, for the tasks of the later documents.
     """
     ids, task = documents.column("document"), documents.column("task")
     home, no_runs = later.column("task"), np.zeros(later.num_rows + 1, np.int32)
