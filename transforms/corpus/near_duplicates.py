@@ -316,7 +316,7 @@ class FindNearDuplicates(beam.PTransform):
     ) -> NamedOutputs:
         types: Mapping[str, Any] = {tag: _TYPES.get(tag, KeyedSegment) for tag in (*tags, COUNTS)}
         unit = beam.ParDo(_Unit(name.lower(), self._search, work))
-        return elements | name >> unit.with_output_types(Any, **types).with_outputs(*types)
+        return elements | name >> unit.with_output_types(KeyedSegment, **types).with_outputs(*types)
 
     def _gather(self, tag: str, schema: pa.Schema) -> GatherShards:
         return GatherShards(self._search.routes(tag), self._search.place, schema)
