@@ -98,7 +98,7 @@ def list_builds(entries: int) -> Iterator[tuple[str, str, list[str]]]:
                     resolve(OutputOptions(output_format=output_format), columns)
                     untried.discard(output_format)
                     yield name, model, [*flags, "--output-format", output_format]
-    yield OBJECTIVES.names[0], "bpe", ["--drop-duplicates"]
+    yield OBJECTIVES.names[0], "bpe", ["--drop-duplicates", "--drop-near-duplicates", "0.8"]
 
 
 def _list_variants(

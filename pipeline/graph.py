@@ -5,7 +5,8 @@
                   spill)
 
 With --drop-duplicates each task first gets a list of the documents that it leaves out
-(`transforms.corpus.duplicates`); with --append it gets another one, of those that the data set
+(`transforms.corpus.duplicates`), and with --drop-near-duplicates another one
+(`transforms.corpus.near_duplicates`); with --append it gets another one, of those that the data set
 holds (`transforms.corpus.known_texts`). The corpus is tokenized once; documents travel to the
 shards as token ids, and a shard builds all of its examples itself.
 
@@ -25,6 +26,7 @@ import apache_beam as beam
 
 from corpusmill.corpus.document_options import CorpusReading
 from corpusmill.corpus.filters.functions import FilterOptions
+from corpusmill.corpus.filters.near_duplicates import KEY_BYTES
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.inspection.corpus_measures import measure_tokens
@@ -44,11 +46,12 @@ from transforms.corpus.duplicates import (
 )
 from transforms.corpus.known_texts import FindKnown, Held, Search
 from transforms.corpus.measure import LARGEST, CollectNumbers, CollectOptions, MeasureDocuments
+from transforms.corpus.near_duplicates import TABLE, FindNearDuplicates, NearSearch
 from transforms.corpus.plan import Plan, PlanTasks
 from transforms.corpus.pool import CANDIDATES, POOL, PoolOptions, WritePool
 from transforms.corpus.prepare import SEGMENTS, Preparation, PrepareDocuments, Tokenizing
 from transforms.corpus.read import READ_RANGES, REJECTS
-from transforms.elements import Task
+from transforms.elements import NEAR, Task, WrittenFile
 from transforms.recovery import Workplace
 from transforms.shard_files import FileNames
 from transforms.shuffle.segments import GatherShards, Routes
@@ -105,7 +108,7 @@ class Job:
 def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     """Add the job's stages to a pipeline."""
     pool_tokens = job.objective.pool_tokens
-    tasks, counts = plan_tasks(pipeline, job)
+    tasks, counts, tables = plan_tasks(pipeline, job)
     prepare = PrepareDocuments(plan_preparation(job, pool_tokens))
     prepared = tasks | "PrepareDocuments" >> prepare
     counts.append(prepared[COUNTS])
@@ -129,30 +132,39 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
     built = shards | "BuildShards" >> BuildShards(options, pool)
     counts.append(built[COUNTS])
     sketches = (prepared[SKETCHES], built[SKETCHES])
-    _ = built[SHARDS] | "CommitDataset" >> CommitDataset(
+    written = built[SHARDS]
+    if tables:
+        written = (written, *tables) | "JoinTables" >> beam.Flatten()
+    _ = written | "CommitDataset" >> CommitDataset(
         Decision(job.commit, job.names), counts, prepared[REJECTS], prepared[READ_RANGES], sketches
     )
 
 
 def plan_tasks(
     pipeline: beam.Pipeline, job: Job
-) -> tuple[beam.PCollection[Task], list[beam.PCollection[Count]]]:
+) -> tuple[
+    beam.PCollection[Task], list[beam.PCollection[Count]], list[beam.PCollection[WrittenFile]]
+]:
     """Add the stages that list the tasks, with the documents in each that are left out.
 
     Returns:
-        The tasks, and the counts of these stages.
+        The tasks, and the counts of these stages and their files of the data set.
     """
     tasks, counts = pipeline | "PlanTasks" >> PlanTasks(job.plan, job.place), []
+    tables = list[beam.PCollection[WrittenFile]]()
     comparison = compare_documents(job)
     if job.filters.drop_duplicates:
         found = tasks | "FindDuplicates" >> FindDuplicates(comparison)
         tasks, counts = found[TASKS], [found[COUNTS]]
+    if near := compare_likeness(job):
+        found = tasks | "FindNearDuplicates" >> FindNearDuplicates(near)
+        tasks, counts, tables = found[TASKS], [*counts, found[COUNTS]], [found[TABLE]]
     if job.held:
         own = replace(comparison, column="digest", kind="known-", others=job.held.plan.tasks)
         search = Search(own, Screening(job.filters, job.passages), job.held)
         found = tasks | "FindKnown" >> FindKnown(search)
         tasks, counts = found[TASKS], [*counts, found[COUNTS]]
-    return tasks, counts
+    return tasks, counts, tables
 
 
 def compare_documents(job: Job) -> Comparison:
@@ -160,6 +172,18 @@ def compare_documents(job: Job) -> Comparison:
     return Comparison(
         job.documents, job.filters.filter, job.plan.tasks, job.corpus_bytes, job.place
     )
+
+
+def compare_likeness(job: Job) -> NearSearch | None:
+    """Return how near-duplicates are found; None where they are kept."""
+    options, place = job.filters.near_duplicates, job.place
+    if not options:
+        return None
+    size = KEY_BYTES * int(options["near_duplicate_bands"])
+    comparison = replace(compare_documents(job), column="key", kind="near-", row_bytes=size)
+    name = job.names.name(0, NEAR) if place.output else "near-duplicates.parquet"
+    table = place.final_path(name) if place.output else join_path(place.temp_folder, name)
+    return NearSearch(comparison, job.filters, table)
 
 
 def plan_preparation(job: Job, pool_tokens: int) -> Preparation:
@@ -214,7 +238,7 @@ def measure_job(
         marked=bool(job.objective.words),
         cut=bool(job.tokenizing.cuts),
     )
-    tasks, counts = plan_tasks(pipeline, job)
+    tasks, counts, _ = plan_tasks(pipeline, job)
     measured = tasks | "MeasureDocuments" >> MeasureDocuments(
         plan_preparation(job, sample_tokens), measure
     )

@@ -65,6 +65,8 @@ class Task(NamedTuple):
         length: number of bytes of the line.
         repeats: references to the ids of documents that repeat others
             (`transforms.corpus.duplicates`).
+        near: references to the ids of documents that are nearly those of others
+            (`transforms.corpus.near_duplicates`).
         known: references to the digests of documents that a data set holds
             (`transforms.corpus.known_texts`).
     """
@@ -74,6 +76,7 @@ class Task(NamedTuple):
     offset: int
     length: int
     repeats: Sequence[Segment] = ()
+    near: Sequence[Segment] = ()
     known: Sequence[Segment] = ()
 
 
@@ -111,8 +114,9 @@ class ReadRange(NamedTuple):
     checksum: int
 
 
-# Parts of a shard that tell where its rows come from: their spans, and documents at home there.
-SPANS, DOCUMENTS = -1, -2
+# Parts of a shard that tell where its rows come from: their spans, and documents at home there; and
+# of the first shard the table of near-duplicates.
+SPANS, DOCUMENTS, NEAR = -1, -2, -3
 
 
 class WrittenFile(NamedTuple):

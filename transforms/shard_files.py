@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from corpusmill.dataset import manifest as manifests
 from corpusmill.dataset.editing import rejects_name
 from corpusmill.dataset.manifest import CARD, ROOT, TOKENIZER, TOKENIZER_CONFIG, FileEntry, Shard
-from corpusmill.dataset.manifest_entries import Generation, provenance_name
+from corpusmill.dataset.manifest_entries import NEAR_DUPLICATES, Generation, provenance_name
 from corpusmill.formats.shard_formats import FORMATS, part_names
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
-from transforms.elements import DOCUMENTS, SPANS, WrittenFile
+from transforms.elements import DOCUMENTS, NEAR, SPANS, WrittenFile
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,10 @@ class FileNames:
 
         Args:
             shard: number of the shard.
-            part: number of the file's suffix, or SPANS or DOCUMENTS.
+            part: number of the file's suffix, or SPANS, DOCUMENTS or NEAR.
         """
+        if part == NEAR:
+            return self.folder + NEAR_DUPLICATES
         split, source = self.split_of(shard), self.source_of(shard)
         tag = self.generation.tag if self.generation else ""
         group = "-".join(filter(None, (split, source, tag)))
@@ -102,6 +104,7 @@ class FileNames:
         names = {
             self.name(shard, part) for shard in range(self.layout.shards) for part in self.parts
         }
+        names.add(self.name(0, NEAR))
         yield from (name.removeprefix(self.folder) for name in (*names, self.rejects))
         yield from list_small(output_format)
 

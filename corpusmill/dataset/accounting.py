@@ -21,7 +21,7 @@ TEXT_DOCUMENTS = "read.text_documents"
 # Begins the counts of a source: source.<name>.<stage>.<count>.
 _SOURCE = "source."
 # Why documents are dropped after those that are hashed to find duplicates.
-_AFTER_HASHING = ("duplicate", "overlap", NOT_DRAWN, "in-data-set")
+_AFTER_HASHING = ("duplicate", "near-duplicate", "overlap", NOT_DRAWN, "in-data-set")
 
 
 @dataclass(frozen=True)
@@ -282,12 +282,17 @@ def _compare_documents(counts: Mapping[str, int]) -> Iterator[tuple[str, int, st
         yield "documents filtered", counts["filter.documents"], "documents read", read
         reasons = sum(count_dropped(counts).values())
         yield "documents dropped for all reasons", reasons, "dropped", dropped
+    dropped_by = Counter(count_dropped(counts))
+    filtered = dropped_by.total() - sum(dropped_by[name] for name in _AFTER_HASHING)
     if "duplicates.documents" in counts:
-        dropped_by = Counter(count_dropped(counts))
-        filtered = dropped_by.total() - sum(dropped_by[name] for name in _AFTER_HASHING)
         hashed, duplicates = counts["duplicates.documents"], counts.get("duplicates.found", 0)
         yield "documents hashed", hashed, "documents read that no filter drops", read - filtered
         yield "duplicates found", duplicates, "duplicates dropped", dropped_by["duplicate"]
+    if "near.documents" in counts:
+        distinct = read - filtered - dropped_by["duplicate"]
+        yield "documents compared", counts["near.documents"], "documents to compare", distinct
+        near, number = counts.get("near.found", 0), dropped_by["near-duplicate"]
+        yield "near-duplicates found", near, "near-duplicates dropped", number
     if "known.documents" in counts:
         number = count_dropped(counts).get("in-data-set", 0)
         yield "known documents found", counts["known.documents"], "known documents dropped", number

@@ -178,11 +178,14 @@ class Filtering:
         filters: in the order in which they were asked.
         drop_duplicates: whether all but the first of equal documents were.
         evaluation: what documents were compared with, and dropped if they share a run of words.
+        near_duplicates: the options by which documents were dropped because an earlier one is
+            nearly the same; empty where they were kept.
     """
 
     filters: tuple[NamedFilter, ...] = ()
     drop_duplicates: bool = False
     evaluation: Evaluation | None = None
+    near_duplicates: Mapping[str, int | float] = field(default_factory=dict)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -192,6 +195,7 @@ class Filtering:
         return {
             "filter": [entry.name for entry in self.filters],
             **duplicates,
+            **self.near_duplicates,
             "drop_overlap_with": [file.path for file in files],
         }
 
@@ -419,6 +423,10 @@ class Provenance:
         ends = np.searchsorted(np.array(firsts, np.uint64), documents, side="right")
         numbers: npt.NDArray[np.int64] = ends - 1
         return numbers
+
+
+# The table of the documents that were left out because others are nearly the same.
+NEAR_DUPLICATES = "provenance/near-duplicates.parquet"
 
 
 def provenance_name(kind: Kind, group: str, number: int, total: int) -> str:

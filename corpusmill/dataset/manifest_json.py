@@ -123,6 +123,7 @@ _ZEROS = b"0" * 64
 
 # The entries that are left out where there is nothing to say.
 _OPTIONAL = (
+    "corpus.filtering.near_duplicates",
     "tokenizer.words", "tokenizer.special.roles", "tokenizer.options.role_tokens",
     "objective.package", "objective.facts", "objective.preset", "output.package", "corpus.package",
     "corpus.filtering", "output.order", "corpus.sources",
@@ -170,7 +171,7 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
         *places, name = path.split(".")
         entry = entries
         for place in places:
-            entry = entry[place]
+            entry = entry.get(place) or {}
         if not entry.get(name):
             entry.pop(name, None)
     special = entries["tokenizer"]["special"]

@@ -64,6 +64,10 @@ USUAL = {
     "capped predictions": Range(0.8, 1, "90 % and more"),
     # Books and WikiText have 0 to 2 %, in passages of 32 tokens.
     "copies": Range(0, 0.1, "up to 3 %"),
+    # Crawled text has up to 30 %; of more, half of what is dropped may be no copy to a reader.
+    "near duplicates": Range(0, 0.3, "up to 20 %"),
+    # Few texts are written in a template that thousands share.
+    "crowded buckets": Range(0, 0.01, "none"),
     # Ten passes over the short sections of WikiText give 14 % in pairs.
     "equal rows": Range(0, 0.2, "up to 15 %"),
     # Hashing spreads documents evenly; one worker gets a file.

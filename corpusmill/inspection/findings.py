@@ -15,7 +15,7 @@ from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.registry import FORMATS
 from corpusmill.dataset.accounting import Loss, count_reasons, describe_unfinished, measure_rejects
 from corpusmill.dataset.manifest import Manifest
-from corpusmill.dataset.manifest_entries import weigh
+from corpusmill.dataset.manifest_entries import NEAR_DUPLICATES, weigh
 from corpusmill.errors import Spelling, as_flag, count_things, option, spell
 from corpusmill.inspection.facts import FEWEST_ROWS, USUAL, Facts, parts_of, suggest_length
 from corpusmill.layout.placement import SPLIT_NAMES
@@ -36,6 +36,7 @@ _DESCRIBING = frozenset({
 _ROLES = ("assistant", "developer", "system", "tool", "user")
 # More files whose format is in doubt are counted, not named.
 _NAMED_FILES = 3
+_NEAR = "filter.dropped.near-duplicate"
 # A larger share is not kept back for validation.
 _LARGEST_SHARE = 0.3
 
@@ -354,6 +355,28 @@ def _check_copies(facts: Facts) -> Iterator[Finding]:
         yield from judge("equal rows", rows, what, *_explain_equal_rows(facts))
 
 
+def _check_near_duplicates(facts: Facts) -> Iterator[Finding]:
+    """Find a corpus, or a source, of which much was dropped; and what was not compared."""
+    filtering, counts = facts.manifest.corpus.filtering, facts.manifest.counts
+    options = filtering.near_duplicates if filtering else {}
+    sources = {f" of {source.name}": source.counts for source in facts.manifest.corpus.sources}
+    for source, own in {"": counts, **sources}.items():
+        share = own.get(_NEAR, 0) / max(1, own.get("read.documents", 0))
+        what = f"{percent(share)} of the documents{source} are near-duplicates, and were dropped"
+        cause = "Pages, forms or templates differ in a few words; or they are told apart by these"
+        look = facts.manifest.paths.get(NEAR_DUPLICATES, "what they are like")
+        cure = f"Compare some pairs of {look}; if they are too different to be copies, give "
+        cure += f"{option('drop_near_duplicates', 0.95)}"
+        yield from judge("near duplicates", share, what, cause, cure)
+    looks = facts.count("near.documents") * options.get("near_duplicate_bands", 1)
+    share = facts.count("near.crowded") / max(1, looks)
+    what = f"In {percent(share)} of their bands documents were compared with the first of many only"
+    cause = "Many are copies, or share a template or a notice that makes most of their text"
+    cure = "Drop duplicates, too, and remove before the build what many share; or give "
+    cure += f"{option('near_duplicate_rows', 13)}"
+    yield from judge("crowded buckets", share, what, cause, cure)
+
+
 def _explain_equal_rows(facts: Facts) -> tuple[str, str]:
     passes = facts.repeats
     if passes == 1:
@@ -477,6 +500,7 @@ _CHECKS = (
     _check_padding,
     _check_predictions,
     _check_copies,
+    _check_near_duplicates,
     _check_sizes,
     _check_rows,
     _check_special_tokens,

@@ -288,4 +288,6 @@ def why_alone(manifest: Manifest) -> str:
     if not tells_parts_apart(manifest.output.options.shard_name):
         pattern = manifest.output.options.shard_name
         return f"its shards are named {pattern}, and new ones would take the place of old ones"
+    if manifest.corpus.filtering and manifest.corpus.filtering.near_duplicates:
+        return "its near-duplicates were dropped, and new text would not be compared with it"
     return ""

@@ -141,7 +141,9 @@ class Recipe:
     @property
     def read_bytes(self) -> int:
         """Bytes that are read, those that are read twice counted twice."""
-        return self.input_bytes * (2 if self.filters.drop_duplicates else 1)
+        # Near-duplicates take a second reading for their keys, and a third for their sets.
+        times = 1 + self.filters.drop_duplicates + (2 if self.filters.near_duplicates else 0)
+        return self.input_bytes * times
 
     @property
     def layout(self) -> Layout:
@@ -243,4 +245,5 @@ def _describe_filters(recipe: Recipe) -> Filtering:
         tuple(NamedFilter(name, FILTERS.package_of(name)) for name in filters.filter),
         filters.drop_duplicates,
         recipe.evaluation[1] if recipe.evaluation else None,
+        filters.near_duplicates,
     )

@@ -293,6 +293,20 @@ def _write_quotes(sample: Path, folder: Path) -> None:
     (folder / "text.tsv").write_text("\n".join(("text", *texts, *texts, *quoted)) + "\n")
 
 
+def _write_edits(sample: Path, folder: Path) -> None:
+    """Write paragraphs of about 60 words, and each twice more with a word of its own."""
+    texts = paragraphs(sample)[:60]
+    edited = [text.replace(" the ", f" {word} ", 1) for text in texts for word in ("this", "that")]
+    (folder / "text.txt").write_text("\n".join([*texts, *edited]) + "\n")
+
+
+def _write_forms(_: Path, folder: Path) -> None:
+    form = " ".join(f"v{number}" for number in range(40))
+    filled = ([f"w{row}x{word}" for word in range(14)] for row in range(1000))
+    (folder / "text.txt").write_text("".join(f"{form} {' '.join(row)}\n" for row in filled))
+
+
+NEAR = ("--input-format", "lines", "--drop-near-duplicates", "0.8")
 WHOLE = ("--document-rule", "whole-file")
 _ONCE, _TWICE = partial(_repeat, 1), partial(_repeat, 2)
 CASES = {
@@ -310,6 +324,8 @@ CASES = {
         _write_records, {"capped predictions"}, ("--max-seq-length", "512", *ENGLISH)
     ),
     "texts that are there twice": Case(_TWICE, {"copies"}),
+    "texts that differ in a few words": Case(_write_edits, {"near duplicates"}, NEAR, "gpt"),
+    "forms of which few words differ": Case(_write_forms, {"crowded buckets"}, NEAR, "gpt"),
     "many passes over short texts": Case(
         _write_paragraphs,
         {"equal rows"},

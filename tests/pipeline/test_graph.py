@@ -31,7 +31,8 @@ from transforms.recovery import Workplace
 
 
 @pytest.fixture(
-    scope="module", params=["all documents", "without duplicates", "without known ones"]
+    scope="module",
+    params=["all documents", "without duplicates", "without near ones", "without known ones"],
 )
 def proto(
     request: pytest.FixtureRequest, sample: Path, tokenizer: TokenizerFile,
@@ -39,7 +40,10 @@ def proto(
 ) -> beam_runner_api_pb2.Pipeline:  # fmt: skip
     folder = str(tmp_path_factory.mktemp("graph"))
     dataset = CorpusOptions(input=(str(sample),), tokenizer="t", validation_share=0.1)
-    filters = FilterOptions(drop_duplicates=request.param == "without duplicates")
+    similarity = 0.8 if request.param == "without near ones" else None
+    filters = FilterOptions(
+        drop_duplicates=request.param == "without duplicates", drop_near_duplicates=similarity
+    )
     recipe = Recipe(
         dataset, BertOptions(), tokenizer, DocumentOptions(input_format="text"), OutputOptions(),
         list_inputs(dataset.input, folder), filters,

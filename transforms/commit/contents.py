@@ -27,7 +27,7 @@ from corpusmill.dataset.manifest import (
 )
 from corpusmill.dataset.manifest_entries import SourceFile
 from transforms.commit.pointer import Committed
-from transforms.elements import DOCUMENTS, SPANS, LinesFile, ReadRange, WrittenFile
+from transforms.elements import LinesFile, ReadRange, WrittenFile
 from transforms.recovery import Workplace
 from transforms.refusals import (
     check_rejects,
@@ -251,8 +251,8 @@ class Decision:
         if not names.joined:
             yield from written
             return
-        yield from (file for file in written if file.part in {SPANS, DOCUMENTS})
-        written = [file for file in written if file.part not in {SPANS, DOCUMENTS}]
+        yield from (file for file in written if file.part < 0)
+        written = [file for file in written if file.part >= 0]
 
         def kind(file: WrittenFile) -> tuple[str, str, int]:
             return names.split_of(file.shard), names.source_of(file.shard) or "", file.part

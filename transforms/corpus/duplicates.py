@@ -12,7 +12,7 @@ The documents of a task are dropped in the same steps by both of its readings, t
 its digests and the one that tokenizes it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -27,6 +27,7 @@ from apache_beam.utils.shared import Shared
 from corpusmill.corpus.document_options import CorpusReading
 from corpusmill.corpus.filters.duplicates import (
     HASH_SCHEMA,
+    REASON,
     REPEAT_SCHEMA,
     ROW_BYTES,
     drop_listed,
@@ -34,6 +35,7 @@ from corpusmill.corpus.filters.duplicates import (
     split_repeats,
 )
 from corpusmill.corpus.filters.functions import FilterOptions, Step, load_filters
+from corpusmill.corpus.filters.near_duplicates import NEAR
 from corpusmill.corpus.filters.overlaps import load_overlaps
 from corpusmill.knobs import knob
 from corpusmill.layout.placement import Layout
@@ -81,8 +83,8 @@ HASH_BUCKET_BYTES = knob("hash_bucket_bytes", 32 * 2**20, test=300)
 DOCUMENT_BYTES = 256
 # As a number of rows, it tells a reference to a task's line of the plan from one to ids.
 _LINE = -1
-# As a place, it tells a reference that a task has already.
-_GIVEN = -1
+# The lists of a task. As a place, -1, -2 or -3 tells a reference that one of them has already.
+_LISTS = ("repeats", "near", "known")
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,17 @@ class HashRoutes(Routes):
 
 @dataclass(frozen=True)
 class TaskRoutes(Routes):
-    """How ids reach their task."""
+    """How rows reach a task.
+
+    Attributes:
+        column: that of its number.
+    """
+
+    column: str = "task"
 
     def homes(self, documents: pa.RecordBatch) -> npt.NDArray[np.uint32]:
-        """Return the task of each document, uint32[rows]."""
-        homes: npt.NDArray[np.uint32] = documents.column("task").to_numpy()
+        """Return the task of each row, uint32[rows]."""
+        homes: npt.NDArray[np.uint32] = documents.column(self.column).to_numpy()
         return homes
 
 
@@ -127,6 +135,7 @@ class Comparison:
         column: that of the hashes.
         kind: part of the names of units of work.
         others: number of tasks that list further hashes.
+        row_bytes: the size of the rows of a document.
     """
 
     documents: CorpusReading
@@ -137,6 +146,7 @@ class Comparison:
     column: str = "first"
     kind: str = ""
     others: int = 0
+    row_bytes: int = ROW_BYTES
 
     @property
     def rows_at_once(self) -> int:
@@ -146,7 +156,7 @@ class Comparison:
     @property
     def hash_bytes(self) -> int:
         """The size of all hashes."""
-        return self.text_bytes * ROW_BYTES // DOCUMENT_BYTES
+        return self.text_bytes * self.row_bytes // DOCUMENT_BYTES
 
     @property
     def hash_routes(self) -> HashRoutes:
@@ -173,14 +183,26 @@ class Comparison:
             rows: each with HASHES or REPEATS.
         """
         routes = {HASHES: self.hash_routes, REPEATS: self.task_routes}
-        folder, buffer_bytes = self.place.temp_folder, self.place.sizes.buffer_bytes
-        spills = {tag: Spill(folder, buffer_bytes) for tag in routes}
-        for batch, tag in rows:
-            if batch.num_rows:
-                spills[tag].add(batch, routes[tag].buckets(batch))
-        for tag, spill in spills.items():
-            spill.write()
-            yield from ((tag, segment) for segment in spill.segments)
+        yield from spill_rows(rows, routes, self.place)
+
+
+def spill_rows(
+    rows: Iterable[tuple[pa.RecordBatch, str]], routes: Mapping[str, Routes], place: Workplace
+) -> Iterator[Output]:
+    """Write rows to files by their buckets.
+
+    Args:
+        rows: each with the name of its collection.
+        routes: those of each collection.
+        place: where the run works.
+    """
+    spills = {tag: Spill(place.temp_folder, place.sizes.buffer_bytes) for tag in routes}
+    for batch, tag in rows:
+        if batch.num_rows:
+            spills[tag].add(batch, routes[tag].buckets(batch))
+    for tag, spill in spills.items():
+        spill.write()
+        yield from ((tag, segment) for segment in spill.segments)
 
 
 class _HashTask(beam.DoFn):
@@ -311,56 +333,68 @@ class FindDuplicates(beam.PTransform):
             .with_output_types(KeyedSegment, **{COUNTS: Count})
             .with_outputs(COUNTS, main=REPEATS)
         )
-        apart = merge_segments(found[REPEATS], options.task_routes, place, REPEAT_SCHEMA)
-        joined = give_to_tasks(tasks, [hashed[REPEATS], apart])
+        routes, both = options.task_routes, [found[REPEATS], hashed[REPEATS]]
+        joined = give_to_tasks("repeats", tasks, routes, REPEAT_SCHEMA, place, both)
         counts = (hashed[COUNTS], found[COUNTS]) | "JoinCounts" >> beam.Flatten()
         return {TASKS: joined, COUNTS: counts}
 
 
 def give_to_tasks(
+    to: str,
     tasks: beam.PCollection[Task],
+    routes: Routes,
+    schema: pa.Schema,
+    place: Workplace,
     found: Sequence[beam.PCollection[KeyedSegment]],
-    are_known: bool = False,
 ) -> beam.PCollection[Task]:
     """Return tasks with what was found in each.
 
     Args:
+        to: the name of the list of a task that gets it.
         tasks: the tasks.
-        found: references to what was found, keyed by task.
-        are_known: whether these are `Task.known`, and not `Task.repeats`.
+        routes: how what was found reaches them.
+        schema: of its rows.
+        place: where the run works.
+        found: references to what was found, keyed by `routes`, and more of them keyed by task.
     """
-    lines = tasks | "ReferToTasks" >> beam.FlatMap(_refer).with_output_types(KeyedSegment)
+    apart, *others = found
+    merged = merge_segments(apart, routes, place, schema)
+    kind = routes.kind
+    lines = tasks | f"{kind}refer" >> beam.FlatMap(_refer).with_output_types(KeyedSegment)
     return (
-        (lines, *found)
-        | "JoinRepeats" >> beam.Flatten()
-        | "GatherRepeats" >> beam.GroupByKey()
-        | "ListRepeats" >> beam.Map(_to_task, are_known).with_output_types(Task)
+        (lines, merged, *others)
+        | f"{kind}join" >> beam.Flatten()
+        | f"{kind}gather" >> beam.GroupByKey()
+        | f"{kind}list" >> beam.Map(_to_task, to).with_output_types(Task)
     )
 
 
 def _refer(task: Task) -> Iterator[KeyedSegment]:
     yield task.number, Segment(task.number, _LINE, task.plan, task.offset, task.length, 0)
-    for segment in task.repeats:
-        yield task.number, Segment(*segment)._replace(place=_GIVEN)
+    for index, name in enumerate(_LISTS):
+        for segment in getattr(task, name):
+            yield task.number, Segment(*segment)._replace(place=-1 - index)
 
 
-def _to_task(element: tuple[int, Iterable[Segment]], are_known: bool) -> Task:
+def _to_task(element: tuple[int, Iterable[Segment]], to: str) -> Task:
     number, segments = element
-    ordered = sorted(Segment(*segment) for segment in segments)
-    line, *others = sorted(ordered, key=lambda segment: segment.rows != _LINE)
-    given = [segment for segment in others if segment.place == _GIVEN]
-    found = [segment for segment in others if segment.place != _GIVEN]
-    lists = (given, found) if are_known else (found, [])
-    return Task(number, line.path, line.offset, line.length, *lists)
+    lists = {name: list[Segment]() for name in _LISTS}
+    for segment in sorted(Segment(*segment) for segment in segments):
+        if segment.rows == _LINE:
+            line = segment
+        else:
+            lists[_LISTS[-1 - segment.place] if segment.place < 0 else to].append(segment)
+    return Task(number, line.path, line.offset, line.length, *lists.values())
 
 
-def load_repeats(segments: Iterable[Segment]) -> Step:
-    """Make the step that drops what `FindDuplicates` has found in a task.
+def load_repeats(segments: Iterable[Segment], reason: str = REASON) -> Step:
+    """Make the step that drops the documents that are listed for a task.
 
     Args:
-        segments: `Task.repeats`; there may be none.
+        segments: `Task.repeats` or `Task.near`; there may be none.
+        reason: why they are dropped.
     """
-    return drop_listed([load_segment(segment, REPEAT_SCHEMA) for segment in segments])
+    return drop_listed([load_segment(segment, REPEAT_SCHEMA) for segment in segments], reason)
 
 
 @dataclass(frozen=True)
@@ -385,5 +419,7 @@ class Screening:
         yield from load_filters(self.filters.filter)
         if self.filters.drop_duplicates:
             yield load_repeats(task.repeats)
+        if self.filters.drop_near_duplicates:
+            yield load_repeats(task.near, NEAR)
         if passages := self.passages:
             yield shared.acquire(passages.load, tag=passages.path)

@@ -55,11 +55,7 @@ from transforms.elements import LinesFile, Segment, Task
 from transforms.recovery import Journal, Output, Workplace
 from transforms.refusals import refuse_known
 from transforms.reports import run_once
-from transforms.shuffle.segments import (
-    GatherShards,
-    KeyedSegment,
-    merge_segments,
-)
+from transforms.shuffle.segments import GatherShards, KeyedSegment
 from transforms.shuffle.spill import load_segment
 from transforms.storage.checksums import seal, unseal
 from transforms.storage.files import map_ahead, new_path, read_file, write_file
@@ -275,10 +271,8 @@ class FindKnown(beam.PTransform):
             .with_output_types(KeyedSegment, **{COUNTS: Count})
             .with_outputs(COUNTS, main=REPEATS)
         )
-        known = merge_segments(
-            found[REPEATS], comparison.task_routes, comparison.place, DIGEST_SCHEMA
-        )
-        done = give_to_tasks(tasks, [known], are_known=True)
+        routes, place = comparison.task_routes, comparison.place
+        done = give_to_tasks("known", tasks, routes, DIGEST_SCHEMA, place, [found[REPEATS]])
         if search.held.are_refused:
             counts = beam.pvalue.AsList(add_up([listed[_READ], found[COUNTS]]))
             once = tasks.pipeline | "StartRefusing" >> beam.Impulse()

@@ -74,6 +74,33 @@ def join_candidates(
     yield from number_segments(written, ordered[0].place)
 
 
+def gather_all(
+    candidates: beam.PCollection[Segment], units: int, schema: pa.Schema, place: Workplace
+) -> beam.PCollection[tuple[int, Iterable[Segment]]]:
+    """Gather segments for one unit of work, which are joined until their references are few.
+
+    Args:
+        candidates: the segments; there may be none.
+        units: the number of units of work that have written them, each its number as the bucket.
+        schema: of their rows.
+        place: where the run works.
+    """
+    tree = Tree(units, partial(join_candidates, schema=schema), Segment, place)
+    if tree.has_levels:
+        candidates |= "JoinInTree" >> JoinInTree(tree)
+    # What is made of nothing is needed, too.
+    nothing = candidates.pipeline | "CreateNoCandidates" >> beam.Create(
+        [Segment(0, 0, "", 0, 0, 0)]
+    ).with_output_types(Segment)
+    return (
+        (candidates, nothing)
+        | "JoinCandidates" >> beam.Flatten()
+        | "KeyCandidates"
+        >> beam.Map(lambda reference: (0, reference)).with_output_types(tuple[int, Segment])
+        | "GatherCandidates" >> beam.GroupByKey()
+    )
+
+
 POOL = "pool"
 
 
@@ -242,23 +269,9 @@ class WritePool(beam.PTransform):
     def expand(self, candidates: beam.PCollection[Segment]) -> NamedOutputs:
         """Join candidates until their references are few, and write one pool."""
         options = self._options
-        join = partial(join_candidates, schema=options.schema)
-        tree = Tree(options.tasks, join, Segment, options.place)
-        if tree.has_levels:
-            candidates |= "JoinInTree" >> JoinInTree(tree)
-        # A corpus without candidates needs a pool too, an empty one.
-        nothing = candidates.pipeline | "CreateNoCandidates" >> beam.Create(
-            [Segment(0, 0, "", 0, 0, 0)]
-        ).with_output_types(Segment)
         write = beam.ParDo(PoolDoFn(options)).with_output_types(str, **{COUNTS: Count})
-        return (
-            (candidates, nothing)
-            | "JoinCandidates" >> beam.Flatten()
-            | "KeyCandidates"
-            >> beam.Map(lambda reference: (0, reference)).with_output_types(tuple[int, Segment])
-            | "GatherCandidates" >> beam.GroupByKey()
-            | "WritePool" >> write.with_outputs(COUNTS, main=POOL)
-        )
+        gathered = gather_all(candidates, options.tasks, options.schema, options.place)
+        return gathered | "WritePool" >> write.with_outputs(COUNTS, main=POOL)
 
     def display_data(self) -> dict[str, str | int]:
         """Show the budget, and the seed as text: Beam shows no integer above 2**63."""

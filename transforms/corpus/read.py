@@ -10,6 +10,7 @@ from corpusmill.arrays.text_hashes import field_column
 from corpusmill.corpus.batches import DocumentBatch, FileRange, ReadCounts, conform_fields
 from corpusmill.corpus.document_options import CorpusReading, OptionsBySource
 from corpusmill.corpus.filters.functions import Step, drop_documents
+from corpusmill.corpus.filters.near_duplicates import NEAR
 from corpusmill.corpus.hub_data_sets import is_hub_path
 from corpusmill.corpus.input_formats import measure_rest, open_range, read_corpus
 from corpusmill.corpus.reject_lines import RejectWriter
@@ -91,7 +92,7 @@ class TaskReader:
                     documents = batch.documents
                     if fields := self._options.keep_fields:
                         documents = conform_fields(documents, fields)
-                    documents = self._drop(documents, planned.name, batch)
+                    documents = self._drop(documents, planned, batch)
                     self._count_kept(documents)
                     if self._sources:
                         counts = {
@@ -139,11 +140,13 @@ class TaskReader:
             end = (planned.bytes or 0) if planned.end is None else planned.end
             self._tally.add(count_lost(planned.file_index), end - planned.start)
 
-    def _drop(self, documents: pa.RecordBatch, file: str, batch: DocumentBatch) -> pa.RecordBatch:
+    def _drop(
+        self, documents: pa.RecordBatch, planned: PlannedRange, batch: DocumentBatch
+    ) -> pa.RecordBatch:
         """Return the documents that no step drops, and count all that are dropped by reason."""
         if not self._steps and not self._options.describe("where"):
             return documents
-        kept, reasons, sentences = drop_documents(documents, file, self._steps)
+        kept, reasons, sentences = drop_documents(documents, planned.name, self._steps)
         reasons.update(batch.dropped)
         sentences += batch.dropped_sentences
         self._tally.add("filter.documents", batch.counts.documents)
@@ -151,6 +154,9 @@ class TaskReader:
         self._tally.add("filter.dropped_sentences", sentences)
         for reason, number in reasons.items():
             self._tally.add(f"filter.dropped.{reason}", number)
+        if self._sources and reasons[NEAR]:
+            own = {f"filter.dropped.{NEAR}": reasons[NEAR]}
+            self._sources.add_read(planned.file_index, own)
         return kept
 
     def _count_kept(self, documents: pa.RecordBatch) -> None:

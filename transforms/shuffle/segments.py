@@ -254,8 +254,8 @@ def merge_segments(
         merge = beam.ParDo(MergeDoFn(routes, place, schema, level))
         segments = (
             segments
-            | f"GatherMerges{level}" >> beam.GroupByKey()
-            | f"MergeSegments{level}" >> merge.with_output_types(KeyedSegment)
+            | f"{routes.kind}GatherMerges{level}" >> beam.GroupByKey()
+            | f"{routes.kind}MergeSegments{level}" >> merge.with_output_types(KeyedSegment)
         )
     return segments
 

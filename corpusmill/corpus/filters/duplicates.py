@@ -73,11 +73,12 @@ def split_repeats(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]
     return kept, rows.take(pa.array(order[~is_first])).select(REPEAT_SCHEMA.names)
 
 
-def drop_listed(repeats: Sequence[pa.RecordBatch]) -> Step:
+def drop_listed(repeats: Sequence[pa.RecordBatch], reason: str = REASON) -> Step:
     """Make the step that drops documents by their ids.
 
     Args:
         repeats: the ids, as rows of REPEAT_SCHEMA.
+        reason: why they are dropped.
     """
     arrays = [np.empty(0, np.uint64), *(rows.column("document").to_numpy() for rows in repeats)]
     listed: npt.NDArray[np.uint64] = np.sort(np.concatenate(arrays))
@@ -87,7 +88,7 @@ def drop_listed(repeats: Sequence[pa.RecordBatch]) -> Step:
         # The ids of a batch ascend, so that few of the listed ones need to be compared.
         near = listed[np.searchsorted(listed, ids.min(initial=2**64 - 1)) :]
         near = near[: np.searchsorted(near, ids.max(initial=0), "right")]
-        return [REASON if is_listed else "" for is_listed in np.isin(ids, near).tolist()]
+        return [reason if is_listed else "" for is_listed in np.isin(ids, near).tolist()]
 
     return drop
 

@@ -17,9 +17,10 @@ number of workers.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import repeat
-from typing import Any, cast
+from math import ceil, log
+from typing import Annotated, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -29,14 +30,19 @@ from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.corpus.document_options import DROP_REASONS
 from corpusmill.errors import UserError, in_one_line, option, printable
 from corpusmill.plugins import Plugins
+from corpusmill.settings.constraints import CheckedOptions, Needs, Range
+
+# The share of pairs of just the similarity that are compared, unless the bands are given.
+_COMPARED = 0.95
+_NEAR = Needs("drop_near_duplicates", example=0.8)
 
 
 @dataclass(frozen=True)
-class FilterOptions:
+class FilterOptions(CheckedOptions):
     """Which documents are left out. Each is counted with its reason.
 
     Raises:
-        UserError: a filter is named twice.
+        UserError: a filter is named twice, or a number is out of its range.
     """
 
     filter: tuple[str, ...] = ()
@@ -49,6 +55,22 @@ class FilterOptions:
     and of the documents in them, after the filters; also across the splits. The input is read
     twice."""
 
+    drop_near_duplicates: Annotated[float | None, Range(0.5, 1)] = None
+    """Drop documents of which this share of the runs of words (0.8 is usual; the Jaccard similarity
+    of their sets) is that of an earlier document that stays. MinHash chooses which are compared,
+    and the similarity of those is counted exactly. The input is read twice, and three times where
+    any are compared."""
+
+    near_duplicate_ngram: Annotated[int, Range(1, 100), _NEAR] = 5
+    """Words of a run; in scripts without spaces each character is a word."""
+
+    near_duplicate_bands: Annotated[int | None, Range(1, 1000), _NEAR] = None
+    """Bands of MinHash, of which one must be equal for two documents to be compared; by default as
+    many as find 95 % of the pairs of just the similarity, and more of those above it."""
+
+    near_duplicate_rows: Annotated[int, Range(1, 64), _NEAR] = 8
+    """Hashes of a band: with more, fewer pairs below the similarity are compared."""
+
     drop_overlap_with: tuple[str, ...] = ()
     """Files, globs or folders of an evaluation set: a document that shares a run of 13 words with
     one of its passages is dropped, last of all. A passage is a line, or the text of a record in
@@ -56,9 +78,21 @@ class FilterOptions:
     compared. Case and punctuation do not count."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if len(set(self.filter)) < len(self.filter):
             cause, cure = "a filter is named twice", "Name each filter once"
             raise UserError(option("filter", self.filter), cause, cure)
+
+    @property
+    def near_duplicates(self) -> dict[str, float]:
+        """The options that choose near-duplicates, by name; empty where these are kept."""
+        similarity, rows = self.drop_near_duplicates, self.near_duplicate_rows
+        if similarity is None:
+            return {}
+        missed = 1 - similarity**rows
+        bands = ceil(log(1 - _COMPARED) / log(missed)) if missed else 1
+        options = {name: value for name, value in asdict(self).items() if "near_duplicate" in name}
+        return options | {"near_duplicate_bands": self.near_duplicate_bands or bands}
 
 
 # Returns, for documents (rows of TEXT_SCHEMA) of a file with this name, the reason why each is
@@ -103,8 +137,12 @@ def join_sentences(documents: pa.RecordBatch) -> pa.StringArray:
 Filter = Callable[[str, Mapping[str, Any]], bool | str | None]
 
 # The reasons of other steps, which are counted apart.
-_TAKEN = {"duplicate": option("drop_duplicates"), "overlap": option("drop_overlap_with")}
-_TAKEN |= dict.fromkeys(DROP_REASONS[1:], option("where"))
+_TAKEN = {
+    "duplicate": option("drop_duplicates"),
+    "near-duplicate": option("drop_near_duplicates"),
+    "overlap": option("drop_overlap_with"),
+    **dict.fromkeys(DROP_REASONS[1:], option("where")),
+}
 _REASON = re.compile(r"[a-z0-9-]{1,40}")
 _CURE = "Correct the filter; it returns None to keep a document, or a reason such as 'too-short'"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from corpusmill.arrays.columns import Column, Role
 from corpusmill.dataset.manifest import Manifest, ObjectiveEntry, Shard, Split
-from corpusmill.dataset.manifest_entries import SourceFile
+from corpusmill.dataset.manifest_entries import Filtering, Source, SourceFile
 from corpusmill.inspection.figures import summarize
 from corpusmill.inspection.findings import USUAL, Finding, find
 from corpusmill.objectives.columns import SENTENCE_ORDER_LABEL, segment_column
@@ -271,6 +271,23 @@ def test_a_cap_that_takes_most_of_the_predictions() -> None:
         for finding in find(manifest):
             assert f"--max-predictions-per-seq {round(length * prob)}" in finding.cure
             assert "100.0 % of the examples have" in finding.cause
+
+
+def test_near_duplicates_of_all_text_or_of_a_source() -> None:
+    options = {"drop_near_duplicates": 0.8, "near_duplicate_bands": 10}
+    corpus = replace(corpus_of(), filtering=Filtering(near_duplicates=options))
+    reason = "filter.dropped.near-duplicate"
+    for number, crowded, of_source, parts in (
+        (290, 90, 20, []),
+        (310, 90, 20, ["31.0 % of the documents are near-duplicates"]),
+        (290, 110, 40, ["40.0 % of the documents of web are", "In 1.1 % of their bands"]),
+    ):
+        counts = {"read.documents": 1000, "near.documents": 1000, "near.crowded": crowded}
+        own = {"read.documents": 100, reason: of_source}
+        sources = (Source("web", 1.0, 1, 1, own),)
+        manifest = manifest_of({**counts, reason: number}, corpus=replace(corpus, sources=sources))
+        found = [finding.what for finding in find(manifest)]
+        assert [what[: len(part)] for what, part in zip(found, parts, strict=True)] == parts
 
 
 def test_equal_rows_are_explained() -> None:

@@ -166,7 +166,7 @@ def recipe_of(objective: str, size: Size) -> Recipe:
     )  # fmt: skip
     return Recipe(
         dataset, options, tokenizer, DOCUMENTS, OutputOptions(),
-        list_files(size.files), FilterOptions(drop_duplicates=True),
+        list_files(size.files), FilterOptions(drop_duplicates=True, drop_near_duplicates=0.8),
         sources=list_sources(size) if size.sources else (),
     )  # fmt: skip
 
