@@ -366,15 +366,14 @@ class Sample:
         Raises:
             UserError: no record has a field, or DuckDB refuses the condition.
         """
-        whole = connect(self._where, enable_external_access="true", threads="1")
-        with whole as connection, refusing(self._where, self.names):
-            tables = [*self._list_tables(connection, is_csv)]
+        with refusing(self._where, self.names):
+            tables = [*self._list_tables(is_csv)]
         condition = Condition(self._where, (*dict.fromkeys(self._find_fields(tables, is_csv)),))
         for records in self._records:
             condition = condition.check(records)
         return condition
 
-    def _list_tables(self, connection: Any, is_csv: bool) -> Iterator[_Types]:
+    def _list_tables(self, is_csv: bool) -> Iterator[_Types]:
         """Yield the types of the columns, by name: of all records together, and of each table."""
         kinds = dict.fromkeys(each.type for each in self._records)
         if pa.string() in kinds:
@@ -386,8 +385,10 @@ class Sample:
                     pa.csv.write_csv(_to_table(pa.array(map(json.loads, lines))), file.name)
                 size = max(_LEAST_BUFFER, 2 * Path(file.name).stat().st_size)
                 if lines:
-                    yield _types_of(connection, _READERS[is_csv].format(file.name, size))
+                    with connect(self._where, enable_external_access="true") as connection:
+                        yield _types_of(connection, _READERS[is_csv].format(file.name, size))
         else:
+            connection = _connect_once(self._where, os.getpid(), threading.get_ident())
             names = [f"table{number}" for number in range(len(kinds))]
             for name, kind in zip(names, kinds, strict=True):
                 connection.register(name, pa.schema(kind).empty_table())
