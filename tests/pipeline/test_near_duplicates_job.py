@@ -90,6 +90,22 @@ def test_a_stranger_can_compute_each_removal_from_the_input(
     assert "--drop-near-duplicates 0.8" in commands_of(manifest_of(output))[0]
 
 
+def test_all_pairs_of_20_000_documents(
+    wikitext: Path, gpt_tokenizer: Path, output: Path, tmp_path: Path
+) -> None:
+    """Of the documents with one that stays and is like them by .85, 95 % or more are removed."""
+    texts = plant_edits(paragraphs(wikitext / "wiki.train.tokens"), 20_000)
+    corpus = tmp_path / "corpus"
+    corpus.write_text("".join(f"{text}\n" for text in texts))
+    build([corpus], gpt_tokenizer, output, *NEAR, objective="gpt")
+    by_id = texts_by_id([corpus])
+    removed = check_table(output, by_id, 0.8)
+    like = list_pairs(by_id, 0.85)
+    due = {one for one, others in like.items() if any(two not in removed for two, _ in others)}
+    assert len(due) > 2000
+    assert len(due & removed.keys()) >= 0.95 * len(due)
+
+
 def test_any_workers_ranges_and_thresholds_give_the_same_bytes(
     sample: Path, tokenizer_path: Path, output: Path, tmp_path: Path
 ) -> None:

@@ -334,7 +334,7 @@ class FindDuplicates(beam.PTransform):
             .with_outputs(COUNTS, main=REPEATS)
         )
         routes, both = options.task_routes, [found[REPEATS], hashed[REPEATS]]
-        joined = give_to_tasks("repeats", tasks, routes, REPEAT_SCHEMA, place, both)
+        joined = give_to_tasks("repeats", tasks, place, routes, REPEAT_SCHEMA, both)
         counts = (hashed[COUNTS], found[COUNTS]) | "JoinCounts" >> beam.Flatten()
         return {TASKS: joined, COUNTS: counts}
 
@@ -342,9 +342,9 @@ class FindDuplicates(beam.PTransform):
 def give_to_tasks(
     to: str,
     tasks: beam.PCollection[Task],
+    place: Workplace,
     routes: Routes,
     schema: pa.Schema,
-    place: Workplace,
     found: Sequence[beam.PCollection[KeyedSegment]],
 ) -> beam.PCollection[Task]:
     """Return tasks with what was found in each.
@@ -352,9 +352,9 @@ def give_to_tasks(
     Args:
         to: the name of the list of a task that gets it.
         tasks: the tasks.
+        place: where the run works.
         routes: how what was found reaches them.
         schema: of its rows.
-        place: where the run works.
         found: references to what was found, keyed by `routes`, and more of them keyed by task.
     """
     apart, *others = found

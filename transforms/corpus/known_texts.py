@@ -272,7 +272,7 @@ class FindKnown(beam.PTransform):
             .with_outputs(COUNTS, main=REPEATS)
         )
         routes, place = comparison.task_routes, comparison.place
-        done = give_to_tasks("known", tasks, routes, DIGEST_SCHEMA, place, [found[REPEATS]])
+        done = give_to_tasks("known", tasks, place, routes, DIGEST_SCHEMA, [found[REPEATS]])
         if search.held.are_refused:
             counts = beam.pvalue.AsList(add_up([listed[_READ], found[COUNTS]]))
             once = tasks.pipeline | "StartRefusing" >> beam.Impulse()

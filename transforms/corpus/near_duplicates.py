@@ -171,7 +171,7 @@ class NearSearch:
         similarity = self.filters.near_duplicates["drop_near_duplicates"]
         sets = np.concatenate(ids), np.cumsum(np.concatenate(lengths)), runs.map()
         for part in near.split_by_document(pairs.map(), PAIRS_AT_ONCE):
-            edges, number = near.match_pairs(part, *sets, similarity)
+            edges, number = near.match_pairs(part, sets, similarity)
             tally.add("near.compared", number)
             if edges.num_rows:
                 yield edges
@@ -291,22 +291,24 @@ class FindNearDuplicates(beam.PTransform):
 
     def expand(self, tasks: beam.PCollection[Task]) -> NamedOutputs:
         """Read the corpus, pair its documents, read those of pairs, compare them, and decide."""
-        search = self._search
+        search, place = self._search, self._search.place
+        give = partial(give_to_tasks, "near", tasks, place)
         keys = self._do(tasks, "Listing", search.list_keys, HASHES)
-        gathered = keys[HASHES] | "GatherKeys" >> self._gather(HASHES, near.KEY_SCHEMA)
+        gather = GatherShards(search.routes(HASHES), place, near.KEY_SCHEMA)
+        gathered = keys[HASHES] | "GatherKeys" >> gather
         pairs = self._do(gathered, "Pairing", search.pair, PAIRS, WANTED)
-        wanted = self._give(tasks, WANTED, near.PAIR_SCHEMA, pairs)
+        wanted = give(search.routes(WANTED), near.PAIR_SCHEMA, [pairs[WANTED]])
         sets = self._do(wanted, "Set", search.write_sets, PAIRS)
         gathered = (
             (pairs[PAIRS], sets[PAIRS])
             | "JoinPairs" >> beam.Flatten()
-            | "GatherPairs" >> self._gather(PAIRS, near.PAIR_SCHEMA)
+            | "GatherPairs" >> GatherShards(search.routes(PAIRS), place, near.PAIR_SCHEMA)
         )
         compared = self._do(gathered, "Matching", search.compare, EDGES)
-        place, units = search.place, search.comparison.tasks
+        units = search.comparison.tasks
         gathered = gather_all(compared[EDGES], units, near.EDGE_SCHEMA, place)
         decided = self._do(gathered, "Decision", search.decide, REPEATS, TABLE)
-        done = self._give(tasks, REPEATS, REPEAT_SCHEMA, decided)
+        done = give(search.routes(REPEATS), REPEAT_SCHEMA, [decided[REPEATS]])
         stages = (keys, pairs, compared, decided)
         counts = tuple(stage[COUNTS] for stage in stages) | "JoinCounts" >> beam.Flatten()
         return {TASKS: done, COUNTS: counts, TABLE: decided[TABLE]}
@@ -317,13 +319,3 @@ class FindNearDuplicates(beam.PTransform):
         types: Mapping[str, Any] = {tag: _TYPES.get(tag, KeyedSegment) for tag in (*tags, COUNTS)}
         unit = beam.ParDo(_Unit(name.lower(), self._search, work))
         return elements | name >> unit.with_output_types(KeyedSegment, **types).with_outputs(*types)
-
-    def _gather(self, tag: str, schema: pa.Schema) -> GatherShards:
-        return GatherShards(self._search.routes(tag), self._search.place, schema)
-
-    def _give(
-        self, tasks: beam.PCollection[Task], tag: str, schema: pa.Schema, found: NamedOutputs
-    ) -> beam.PCollection[Task]:
-        search = self._search
-        rows = search.routes(tag), schema, search.place, [found[tag]]
-        return give_to_tasks("near", tasks, *rows)

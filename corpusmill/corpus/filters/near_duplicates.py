@@ -314,19 +314,14 @@ def write_table(removed: Iterable[pa.RecordBatch], sink: Any) -> Iterator[pa.Rec
 
 
 def match_pairs(
-    pairs: npt.NDArray[Any],
-    documents: Ids,
-    borders: npt.NDArray[np.int64],
-    runs: Ids,
-    similarity: float,
+    pairs: npt.NDArray[Any], sets: tuple[Ids, npt.NDArray[np.int64], Ids], similarity: float
 ) -> tuple[pa.RecordBatch, int]:
     """Compare pairs of documents.
 
     Args:
         pairs: PAIR[pairs], in any order, some of them several times.
-        documents: uint64[sets], the ids of documents, in any order.
-        borders: int64[sets + 1] into `runs`, where the set of each begins.
-        runs: uint64[total], the sets, each ascending.
+        sets: uint64[sets], the ids of documents, in any order; int64[sets + 1], where the set of
+            each begins; and uint64[total], the sets, each ascending.
         similarity: what makes them near-duplicates.
 
     Returns:
@@ -335,6 +330,7 @@ def match_pairs(
     Raises:
         RuntimeError: a set is missing.
     """
+    documents, borders, runs = sets
     pairs = pairs[np.lexsort((pairs["keeper"], pairs["document"]))]
     pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])] if len(pairs) else pairs
     order, found = np.argsort(documents), list[npt.NDArray[np.int64]]()

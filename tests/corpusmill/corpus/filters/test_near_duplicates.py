@@ -149,7 +149,7 @@ def test_sets_reach_each_home_once_and_pairs_are_compared_once() -> None:
     assert (len(pairs), ids.tolist(), lengths.tolist()) == (0, [0, 0, 1, 3], [2, 2, 3, 2])
     both = np.array([(3, 1, 0), (1, 0, 0), (3, 0, 0), (3, 0, 0)], near.PAIR)
     sets = ids, np.cumsum([0, *lengths.tolist()]), runs
-    edges, number = near.match_pairs(both, *sets, 0.6)
+    edges, number = near.match_pairs(both, sets, 0.6)
     assert number == 3
     assert edges.to_pylist() == [
         {"document": 1, "task": 0, "keeper": 0, "similarity": 2 / 3},
@@ -157,7 +157,7 @@ def test_sets_reach_each_home_once_and_pairs_are_compared_once() -> None:
         {"document": 3, "task": 0, "keeper": 1, "similarity": 2 / 3},
     ]
     with pytest.raises(RuntimeError, match="not found again"):
-        near.match_pairs(np.array([(9, 0, 0)], near.PAIR), *sets, 0.6)
+        near.match_pairs(np.array([(9, 0, 0)], near.PAIR), sets, 0.6)
 
 
 @given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 9))
