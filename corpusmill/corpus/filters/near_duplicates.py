@@ -36,7 +36,7 @@ FIRST_DOCUMENTS = knob("first_documents", 8)
 """The first documents of a bucket, with which each later one of it is compared: a template, or a
 licence, may be in a million documents."""
 
-GROUP_ROWS = 2**16
+_GROUP_ROWS = 2**16
 
 _DOCUMENT, _TASK = pa.field("document", pa.uint64()), pa.field("task", pa.uint32())
 _HOME, _KEEPER = pa.field("home", pa.uint32()), pa.field("keeper", pa.uint64())
@@ -306,9 +306,9 @@ def write_table(removed: Iterable[pa.RecordBatch], sink: Any) -> Iterator[pa.Rec
         for batch in removed:
             own = pa.Table.from_batches([batch.select(TABLE_SCHEMA.names)])
             waiting = pa.concat_tables([waiting, own])
-            while waiting.num_rows >= GROUP_ROWS:
-                writer.write_table(waiting.slice(0, GROUP_ROWS).combine_chunks())
-                waiting = waiting.slice(GROUP_ROWS)
+            while waiting.num_rows >= _GROUP_ROWS:
+                writer.write_table(waiting.slice(0, _GROUP_ROWS).combine_chunks())
+                waiting = waiting.slice(_GROUP_ROWS)
             yield batch
         writer.write_table(waiting.combine_chunks())
 

@@ -175,7 +175,7 @@ def test_the_bytes_of_a_table_do_not_depend_on_its_batches() -> None:
     )
     tables = set[bytes]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(near, "GROUP_ROWS", 16)
+        patch.setattr(near, "_GROUP_ROWS", 16)
         for size in (100, 1, 7, 33):
             stream = io.BytesIO()
             parts = (rows.slice(begin, size) for begin in range(0, 100, size))
