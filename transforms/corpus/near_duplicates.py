@@ -43,7 +43,7 @@ from transforms.elements import NEAR, Segment, Task, WrittenFile
 from transforms.recovery import Journal, Output, Workplace
 from transforms.reports import run_once
 from transforms.shuffle.segments import GatherShards, KeyedSegment, Routes, number_segments
-from transforms.shuffle.spill import load_segment, write_segments
+from transforms.shuffle.spill import JOINED_BYTES, load_segment, write_segments
 from transforms.storage.files import create_once, map_ahead, scratch_folder
 from transforms.tally import COUNTS, Count, Tally
 
@@ -141,7 +141,7 @@ class NearSearch:
             sets = (
                 (rows, PAIRS)
                 for batch in self._read(task)
-                for rows in near.list_sets(batch, wanted, ngram)
+                for rows in near.list_sets(batch, wanted, ngram, JOINED_BYTES)
             )
             yield from self.spill(sets, PAIRS)
 

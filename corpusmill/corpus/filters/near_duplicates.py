@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusmill.arrays import ragged
-from corpusmill.arrays.distinct import are_among, sort_distinct
+from corpusmill.arrays.distinct import are_among
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.arrays.randomness import draw, mix, purpose_of
 from corpusmill.corpus.filters.functions import join_sentences
@@ -93,6 +93,35 @@ def hash_bands(
                 key = mix(key) ^ np.uint64(least[row])
             keys[document, band] = max(mix(key), _ONE)
     return keys
+
+
+@njit
+def hash_sets(
+    text: np.ndarray, offsets: np.ndarray, characters: np.ndarray, ngram: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sets of the runs of texts that have words.
+
+    Args:
+        text: uint8[bytes], valid UTF-8.
+        offsets: integers[texts + 1] into the bytes.
+        characters: uint32[2**20 + 2**16], what each character is to words.
+        ngram: words of a run.
+
+    Returns:
+        uint64[total], each set ascending, and int64[texts + 1], where each one begins.
+    """
+    borders = np.zeros(len(offsets), np.int64)
+    # A word takes a byte and a separator, or is a character of several bytes.
+    sets = np.empty((offsets[-1] - offsets[0]) // 2 + len(offsets), np.uint64)
+    for document in range(len(offsets) - 1):
+        words = hash_words(text[offsets[document] : offsets[document + 1]], characters)
+        begin = end = borders[document]
+        for run in np.sort(hash_runs(words, min(ngram, len(words)))):
+            if end == begin or run != sets[end - 1]:
+                sets[end] = run
+                end += 1
+        borders[document + 1] = end
+    return sets[: borders[-1]], borders
 
 
 @njit
@@ -243,7 +272,7 @@ def keep_distinct(wanted: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def list_sets(
-    documents: pa.RecordBatch, wanted: pa.RecordBatch, ngram: int
+    documents: pa.RecordBatch, wanted: pa.RecordBatch, ngram: int, size: int
 ) -> Iterator[pa.RecordBatch]:
     """Yield the sets of documents, each once for each task that wants it, as rows of PAIR_SCHEMA.
 
@@ -251,16 +280,22 @@ def list_sets(
         documents: rows of `corpusmill.corpus.batches.TEXT_SCHEMA`.
         wanted: which tasks want which documents, as `keep_distinct` returns them.
         ngram: words of a run.
+        size: of a batch in bytes, which one of a single set may exceed.
     """
     ids = wanted.column("document").to_numpy()
     documents = documents.filter(pa.array(are_among(documents.column("document").to_numpy(), ids)))
-    texts = join_sentences(documents)
-    for document, text in zip(documents.column("document").to_numpy(), texts, strict=True):
-        words = hash_words(np.frombuffer(text.as_buffer(), np.uint8), list_characters())
-        runs = sort_distinct(hash_runs(words, min(ngram, len(words))))
-        own = ragged.to_arrow(runs, np.array([0, len(runs)]))
-        for row in range(np.searchsorted(ids, document), np.searchsorted(ids, document, "right")):
-            yield ragged.to_batch([*wanted.slice(row, 1).columns[:-1], own], PAIR_SCHEMA)
+    own = documents.column("document").to_numpy()
+    text, offsets = ragged.from_arrow(join_sentences(documents))
+    runs, borders = hash_sets(text, offsets, list_characters(), ngram)
+    sets, step = (
+        ragged.to_arrow(runs, borders),
+        size // (1 + 8 * int(np.diff(borders).max(initial=0))),
+    )
+    rows = np.flatnonzero(are_among(ids, own))
+    for begin in range(0, len(rows), max(1, step)):
+        some = rows[begin : begin + max(1, step)]
+        of_rows = sets.take(pa.array(np.searchsorted(own, ids[some])))
+        yield ragged.to_batch([*wanted.take(pa.array(some)).columns[:-1], of_rows], PAIR_SCHEMA)
 
 
 def split_pairs(

@@ -142,7 +142,8 @@ def test_sets_reach_each_home_once_and_pairs_are_compared_once() -> None:
     texts = ["a b c d e f", "a b c d e f g", "x y", "a b c d e f"]
     wanted = near.keep_distinct([wanted_of([1, 0, 1], [3, 3, 3]), wanted_of([0, 3], [5, 3])])
     assert wanted.column("document").to_pylist() == [0, 0, 1, 3]
-    batches = [*near.list_sets(batch_of(texts), wanted, 5)]
+    batches = [*near.list_sets(batch_of(texts), wanted, 5, 40)]
+    assert len(batches) > 1
     rows = pa.concat_batches(batches).slice(0)
     assert rows.column("home").to_pylist() == [3, 5, 3, 3]
     pairs, ids, lengths, runs = near.split_pairs(rows)
