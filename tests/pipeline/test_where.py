@@ -95,13 +95,17 @@ def test_filters_see_kept_fields_also_where_duplicates_are_dropped(
     (tmp_path / "filters_of_fields.py").write_text(FILTER)
     monkeypatch.syspath_prepend(tmp_path)
     flags = ("--filter", "filters_of_fields:no_eights", "--keep-fields", "meta.url")
-    taken = ("--input", lines, "--where", WHERE, "--drop-duplicates")
-    gpt(gpt_tokenizer, tmp_path / "out", *taken, *flags)
-    counts = read_manifest_json(tmp_path / "out")["counts"]
+    taken = ("--input", lines, "--where", WHERE)
     eights = sum(row["meta"]["url"].endswith("8") for row in TAKEN)
-    assert counts["filter.dropped.where"] == 2 * (400 - len(TAKEN))
-    assert counts["filter.dropped.eight"] == 2 * eights > 0
-    assert counts["filter.dropped.duplicate"] == len(TAKEN) - eights
+    for reason, drop in (
+        ("duplicate", ["--drop-duplicates"]),
+        ("near-duplicate", ["--drop-near-duplicates", "0.9"]),
+    ):
+        gpt(gpt_tokenizer, tmp_path / reason, *taken, *drop, *flags)
+        counts = read_manifest_json(tmp_path / reason)["counts"]
+        assert counts["filter.dropped.where"] == 2 * (400 - len(TAKEN))
+        assert counts["filter.dropped.eight"] == 2 * eights > 0
+        assert counts[f"filter.dropped.{reason}"] == len(TAKEN) - eights
 
 
 def test_a_source_has_a_condition_of_its_own(

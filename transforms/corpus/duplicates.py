@@ -149,6 +149,11 @@ class Comparison:
     row_bytes: int = ROW_BYTES
 
     @property
+    def screened(self) -> CorpusReading:
+        """How documents are read to be compared: filters alone see the fields that are kept."""
+        return self.documents if self.filters else self.documents.without_fields()
+
+    @property
     def rows_at_once(self) -> int:
         """The hashes that are compared at once, which takes about three times as much memory."""
         return max(1, HASH_BUCKET_BYTES // ROW_BYTES)
@@ -226,9 +231,7 @@ class _HashTask(beam.DoFn):
         options, tally = self._options, Tally()
         # The second reading counts what it reads, and keeps the rejects.
         steps = load_filters(options.filters)
-        # Filters see the fields that are kept.
-        documents = options.documents if steps else options.documents.without_fields()
-        reader = TaskReader(documents, options.place, Tally(), steps, keeps_rejects=False)
+        reader = TaskReader(options.screened, options.place, Tally(), steps, keeps_rejects=False)
         batches = (hash_documents(batch, task.number) for batch in reader.read(read_task(task)))
 
         def split() -> Iterator[tuple[pa.RecordBatch, str]]:

@@ -126,10 +126,7 @@ class _ListDigests(beam.DoFn):
         search, counts = self._search, Tally()
         # The second reading counts what it reads, and keeps the rejects.
         steps = tuple(search.screening.list_steps(task, self._shared))
-        documents = search.comparison.documents
-        if not search.screening.filters.filter:
-            documents = documents.without_fields()
-        place = search.comparison.place
+        documents, place = search.comparison.screened, search.comparison.place
         reader = TaskReader(documents, place, counts, steps, keeps_rejects=False)
         digests = (
             count_digests(digests_of(batch), task.number) for batch in reader.read(read_task(task))

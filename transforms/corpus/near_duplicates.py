@@ -107,7 +107,7 @@ class NearSearch:
 
     def _read(self, task: Task, steps: Iterable[Any] = ()) -> Iterator[pa.RecordBatch]:
         # The last reading counts what it reads, and keeps the rejects.
-        documents = self.comparison.documents.without_fields()
+        documents = self.comparison.screened
         reader = TaskReader(documents, self.place, Tally(), tuple(steps), keeps_rejects=False)
         return reader.read(read_task(task))
 
