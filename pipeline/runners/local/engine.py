@@ -57,6 +57,11 @@ def most_workers() -> int:
     return max(1, min(cores * _WORKERS_PER_CORE, memory // _WORKER_BYTES))
 
 
+def count_workers_here(wanted: int) -> int:
+    """Return how many of the wanted workers there are: not more than this machine can hold."""
+    return min(wanted, most_workers())
+
+
 def start_workers(number: int) -> list[WorkerProcess]:
     """Start this many workers."""
     # A fork finds Beam's runner and its worker imported.
@@ -129,7 +134,7 @@ class LocalEngine(Engine):
     @cached_property
     def parallelism(self) -> int:
         """The number of workers: not more than this machine can hold."""
-        return min(self.options.workers, most_workers())
+        return count_workers_here(self.options.workers)
 
     @property
     def remark(self) -> str:

@@ -21,7 +21,7 @@ from pipeline.job_options import RunOptions
 from pipeline.launchers import Rank
 from pipeline.runners.engine import Run, Submitted, Worker
 from pipeline.runners.failures import WorkerDiedError
-from pipeline.runners.local.engine import LocalEngine, most_workers, start_workers
+from pipeline.runners.local.engine import LocalEngine, count_workers_here, start_workers
 
 if TYPE_CHECKING:
     from pipeline.runners.ranks.meeting import Meeting
@@ -40,7 +40,7 @@ class RanksEngine(LocalEngine):
     @cached_property
     def own_workers(self) -> int:
         """The number of workers of this rank, and of each other one unless its machine differs."""
-        return min(self.options.workers, most_workers())
+        return count_workers_here(self.options.workers)
 
     @cached_property
     def parallelism(self) -> int:
@@ -121,7 +121,7 @@ def gathered(rank: Rank, options: RunOptions, place: Location) -> Iterator[Calla
         UserError: this machine cannot be reached, or the file cannot be kept from others.
     """
     # Before there is any thread, so that they are forks.
-    RanksEngine.own = start_workers(min(options.workers, most_workers()))
+    RanksEngine.own = start_workers(count_workers_here(options.workers))
     from pipeline.runners.ranks.meeting import Meeting, find_address  # noqa: PLC0415  Beam's
 
     meeting = Meeting(rank.size, find_address(options.rank_address, rank.is_on_one_host))

@@ -17,7 +17,7 @@ from pipeline.console.run_log import LogOptions, log_event
 from pipeline.job_options import RunOptions
 from pipeline.launchers import Rank
 from pipeline.runners.engine import Worker
-from pipeline.runners.local.engine import most_workers, start_workers
+from pipeline.runners.local.engine import count_workers_here, start_workers
 from pipeline.runners.local.gate import ID
 from pipeline.runners.ranks.meeting import (
     JOIN,
@@ -45,7 +45,7 @@ def take_part(rank: Rank, place: Location, options: RunOptions, log: LogOptions)
         OutageError: rank 0 did not come, or was lost.
     """
     # Before there is any thread, so that they are forks.
-    started = start_workers(min(options.workers, most_workers()))
+    started = start_workers(count_workers_here(options.workers))
     hello, reason = Hello.own(len(started), log.log_file), ""
     end = time.monotonic() + SECONDS_TO_MEET
     while time.monotonic() < end:
