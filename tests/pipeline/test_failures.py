@@ -3,6 +3,7 @@
 import re
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import psutil
 import pytest
 
 from corpusmill.console.process import FAILURE, INTERRUPTED
+from pipeline.runners.engine import WorkerProcess
 from tests.tools.jobs import (
     WORKERS,
     RunningJob,
@@ -80,6 +82,36 @@ def test_a_worker_that_is_killed_ends_the_job_at_once(
     assert_nothing_final(output)
     assert ("--resume" in outcome.errors) == output.exists() == (moment != MOMENTS[0])
     assert_ended(workers)
+
+
+def test_a_worker_whose_connection_breaks_before_its_end_is_known_is_named(
+    long_text: Path, tokenizer_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of another machine, of whose connections any may be the first to break."""
+    killer, wait = threading.Thread(), WorkerProcess.wait
+
+    def wait_late(worker: WorkerProcess, seconds: float | None = None) -> str:
+        cause = wait(worker, seconds)
+        time.sleep(3)
+        return cause
+
+    def send(worker: WorkerProcess, environment: dict[str, str]) -> None:
+        nonlocal killer
+        send_environment(worker, environment)
+        killer = threading.Thread(target=kill, args=(worker,))
+        killer.start()
+
+    def kill(worker: WorkerProcess) -> None:
+        while worker.process.is_alive() and not [*output.rglob("done-task-*")]:
+            time.sleep(0.01)
+        worker.kill()
+
+    send_environment = WorkerProcess.send
+    monkeypatch.setattr(WorkerProcess, "wait", wait_late)
+    monkeypatch.setattr(WorkerProcess, "send", send)
+    outcome = build([long_text], tokenizer_path, output, *WORKERS, status=FAILURE)
+    killer.join()
+    assert_refused(outcome, "a worker process died (exit status -9)", status=FAILURE)
 
 
 @pytest.mark.parametrize(

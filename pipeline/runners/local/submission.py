@@ -15,6 +15,7 @@ from itertools import chain
 from threading import Lock
 from typing import Any
 
+import grpc
 from apache_beam.metrics import monitoring_infos
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_provision_api_pb2
@@ -33,6 +34,8 @@ from pipeline.runners.local.worker_watch import WorkerWatch
 # A part is the least that a worker gets. Parts that take less time than a bundle itself are joined.
 _PARTS_PER_WORKER = 8
 _BUNDLE_SECONDS = 0.1
+# What Beam raises where the connection of a worker ends before its bundle does.
+_BROKEN = "Channel closed prematurely"
 
 _Part = Mapping[str, list[bytes]]
 _Processed = tuple[beam_fn_api_pb2.InstructionResponse, list[Any]]
@@ -77,7 +80,12 @@ class DealtBundles(fn_runner.ParallelBundleManager):
         manager = fn_runner.BundleManager(context, self._progress_frequency, tokens)
         begin = time.time()
         with self.counters.working():
-            result, splits = manager.process_bundle(bundle, fired_timers={}, **expected)
+            try:
+                result, splits = manager.process_bundle(bundle, fired_timers={}, **expected)
+            except Exception as error:
+                if isinstance(error, grpc.RpcError) or _BROKEN in str(error):
+                    WorkerWatch.lose(handler)
+                raise
         seconds = time.time() - begin
         counts = read_counters(result.process_bundle.monitoring_infos)
         self.counters.update(result.instruction_id, counts)

@@ -25,6 +25,8 @@ _DEATH = signal.SIGURG
 # A killed process is gone within milliseconds, unless the system is stuck.
 _SECONDS_TO_DIE = 5
 _SECONDS_BETWEEN_ANSWERS = 0.1
+# Another machine is known to be dead after twenty seconds, by the connection of its rank.
+_SECONDS_TO_HEAR = 60
 
 
 @worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
@@ -127,6 +129,19 @@ class WorkerWatch:
                 os.kill(os.getpid(), _DEATH)
             else:
                 threading.Thread(target=cls._fail_job, args=(cls._cause,), daemon=True).start()
+
+    @classmethod
+    def lose(cls, handler: _WatchedWorkerHandler) -> None:
+        """End a worker whose data no longer comes, and wait until the job has heard of its end.
+
+        Connections of one machine break at different moments, and the one that carries data may be
+        the first: without this, the job would end by a fault that names no worker.
+        """
+        worker, _ = cls._working[cls._handlers.index(handler)]
+        worker.kill()
+        end = time.monotonic() + _SECONDS_TO_HEAR
+        while not cls._ended and time.monotonic() < end:
+            time.sleep(_SECONDS_BETWEEN_ANSWERS)
 
     @classmethod
     def _fail_job(cls, cause: str) -> None:
