@@ -68,6 +68,11 @@ class GivenOptions(TypedDict, total=False):
     """wordpiece: how many characters the vocabulary may have, the most frequent; all by default."""
     character_coverage: float
     """unigram: the share of the corpus' characters that the vocabulary covers; 1 by default."""
+    pattern: str
+    """bpe: how text is cut into words, which no token crosses: gpt2 (the default), cl100k (GPT-4),
+    o200k (GPT-4o), llama3, qwen2, deepseek3, digits (gpt2, but each digit is a word) or digits3 (up
+    to three); or a regular expression of Oniguruma's, whose matches are words, as is what lies
+    between them."""
     add_prefix_space: bool
     """bpe: begin every text with a space; not by default."""
     trim_offsets: bool

@@ -21,7 +21,7 @@ from corpusmill.corpus.decompression import DamagedStreamError, open_decompresse
 from corpusmill.corpus.document_options import CorpusReading, DocumentOptions
 from corpusmill.corpus.input_formats import read_corpus
 from corpusmill.errors import UserError, option
-from corpusmill.tokenization.compiled.byte_level_pieces import DEEPSEEK_STEPS, PATTERNS
+from corpusmill.tokenization.compiled.byte_level_pieces import DEEPSEEK_STEPS, RULES
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.sources.proof import LINED_TEXTS, find_difference, hard_texts
 from corpusmill.tokenization.tokenizer_file import (
@@ -221,7 +221,7 @@ def prove_cuts(tokenizer: TokenizerFile) -> None:
 
 def _check_patterns(tokenizer: TokenizerFile, texts: list[str]) -> None:
     """Try regular expressions that are not known in another process, as nothing else ends them."""
-    unknown = list_patterns(orjson.loads(tokenizer.json)) - PATTERNS.union(DEEPSEEK_STEPS)
+    unknown = list_patterns(orjson.loads(tokenizer.json)) - {*RULES, *DEEPSEEK_STEPS}
     if not unknown:
         return
     request = orjson.dumps([tokenizer.json, [*hard_texts(()), *texts]])

@@ -180,7 +180,7 @@ BYTE_LEVEL = lazily(
         ),
         **{
             name: partial(byte_level, getattr(byte_level_pieces, name), ignore_merges=True)
-            for name in ("CL100K", "QWEN2", "O200K", "DEEPSEEK")
+            for name in ("DIGITS", "DIGITS3", "CL100K", "QWEN2", "O200K", "DEEPSEEK")
         },
     }
 )

@@ -36,14 +36,11 @@ from corpusmill.arrays.intrinsics import borrow
 from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled import byte_level_pieces as pieces
 from corpusmill.tokenization.compiled.byte_level_pieces import (
-    CL100K,
-    DEEPSEEK,
     GPT2,
     LONGEST_TOKEN,
     MOST_PAIRS,
-    O200K,
-    QWEN2,
     RANK_BITS,
+    RULES,
     PieceRules,
     WholeTokens,
     byte_alphabet,
@@ -394,13 +391,6 @@ def byte_tokens(model: Part) -> dict[str, bytes]:
         for token in model["vocab"]
         if token and alphabet.keys() >= set(token)
     }
-
-
-# any_case, most_digits, cased and segmented of `PieceRules`.
-RULES = {
-    GPT2: (False, 2**62, False, False), CL100K: (True, 3, False, False),
-    QWEN2: (True, 1, False, False), O200K: (True, 3, True, False), DEEPSEEK: (True, 3, False, True),
-}  # fmt: skip
 
 
 def compile_byte_level_bpe(

@@ -37,6 +37,8 @@ from corpusmill.tokenization.compiled.units import (
 
 # GPT-2 (Radford et al. 2019), RoBERTa; the ByteLevel pre-tokenizer has it built in.
 GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
+# GPT-2's, but numbers are pieces of one digit, or of up to three, without the space before them.
+DIGITS, DIGITS3 = (GPT2.replace(r" ?\p{N}+", digits) for digits in (r"\p{N}", r"\p{N}{1,3}"))
 # GPT-3.5 and GPT-4 (cl100k_base), Llama 3.
 CL100K = (
     r"""(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"""
@@ -64,7 +66,14 @@ DEEPSEEK_STEPS = (
     ),
 )
 DEEPSEEK = "\n".join(DEEPSEEK_STEPS)
-PATTERNS = frozenset({GPT2, CL100K, QWEN2, O200K, DEEPSEEK})
+# any_case, most_digits, cased and segmented of `PieceRules`.
+RULES = {
+    GPT2: (False, 2**62, False, False), DIGITS: (False, 1, False, False),
+    DIGITS3: (False, 3, False, False), CL100K: (True, 3, False, False),
+    QWEN2: (True, 1, False, False), O200K: (True, 3, True, False), DEEPSEEK: (True, 3, False, True),
+}  # fmt: skip
+# These take the last character of white space from what follows it, line breaks included.
+GPT2_ALIKE = frozenset({GPT2, DIGITS, DIGITS3})
 
 
 @cache
@@ -182,7 +191,7 @@ class PieceRules(NamedTuple):
         any_case: whether 'S is treated like 's, and a single character that is not a letter or
             number joins the letters after it, and line ends join the signs before them (GPT-4 and
             later).
-        most_digits: most numbers in a piece.
+        most_digits: most numbers in a piece; a blank precedes them only if there is no limit.
         cased: whether words end before capitals and after 's (GPT-4o).
         segmented: whether numbers, ideographs and kana end what is before them (DeepSeek).
     """
@@ -469,7 +478,7 @@ def end_of_piece(rules: PieceRules, text: np.ndarray, place: int, stop: int) -> 
         following = rules.classes[read_character(text, place + size)[0]]
         leads = following == LETTER and code not in (0x0A, 0x0D)
         leads |= code == _BLANK and (
-            following == OTHER or (following == NUMBER and not rules.any_case)
+            following == OTHER or (following == NUMBER and rules.most_digits > 3)
         )
         if leads:
             begin, kind = place + size, following

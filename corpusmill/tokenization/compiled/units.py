@@ -135,14 +135,15 @@ def encode_spans_by(encode_texts: EncodeTexts) -> EncodeSpans:
         if max(map(len, texts), default=0) <= MOST_CHARACTERS:
             return encode_texts(texts)
         CUTS.number += sum(len(each) > MOST_CHARACTERS for each in texts)
-        parts = [[encode_texts([part])[0] for part in _cut_long(long)] for long in texts]
+        parts = [[encode_texts([part])[0] for part in cut_long(long)] for long in texts]
         ids = [np.concatenate(each) for each in parts]
         return np.concatenate(ids), np.cumsum([0, *map(len, ids)])
 
     return encode_spans
 
 
-def _cut_long(text: str) -> Iterator[str]:
+def cut_long(text: str) -> Iterator[str]:
+    """Yield the parts of a text that the tokenizers library gets one after the other."""
     begin = 0
     while len(text) - begin > MOST_CHARACTERS:
         end = begin + MOST_CHARACTERS

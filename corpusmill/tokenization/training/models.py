@@ -43,8 +43,8 @@ from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import BPE, Unigram, WordLevel
 
 from corpusmill.arrays import ragged
-from corpusmill.errors import UserError, option
-from corpusmill.settings.constraints import Range
+from corpusmill.errors import UserError, in_one_line, option, suggest
+from corpusmill.settings.constraints import Needs, Range
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     check_words,
@@ -53,9 +53,11 @@ from corpusmill.tokenization.training.counted_words import (
 )
 from corpusmill.tokenization.training.merges import byte_ids, character_ids, train_merges
 from corpusmill.tokenization.training.parts import (
+    PATTERNS,
     SPECIAL_TOKENS,
     bert_tokenizer,
     make_normalizer,
+    split_by,
     write_tokenizer_json,
 )
 from corpusmill.tokenization.training.training_options import (
@@ -164,7 +166,12 @@ class ByteLevelBpeOptions(TrainingOptions):
     """Most tokens in the vocabulary, special tokens and the 256 bytes included."""
     min_frequency: Annotated[int, FREQUENCIES] = 2
     """How often two neighbouring pieces must occur to be joined into one."""
-    add_prefix_space: bool = False
+    pattern: str = "gpt2"
+    """How text is cut into the words that pieces never cross: as by GPT-2 ("gpt2"), likewise but
+    with each digit by itself or three digits at most ("digits", "digits3"), by GPT-4 ("cl100k"),
+    GPT-4o ("o200k"), "llama3", "qwen2" or "deepseek3"; or by a regular expression: its matches and
+    what is between them are the words, as of a Split of the tokenizers library."""
+    add_prefix_space: Annotated[bool, Needs("pattern", "gpt2")] = False
     """Begin every text with a space, so that its first word is tokenized like any other."""
     trim_offsets: bool = False
     """Leave the space before a word out of its offsets."""
@@ -181,10 +188,11 @@ class ByteLevelBpeOptions(TrainingOptions):
         super().__post_init__()
         tokens = len({*ALPHABET, *self.special_tokens})
         check_vocab_size(self.vocab_size, tokens, "the 256 bytes and the special tokens")
+        _check_pattern(self.pattern)
 
     def make_counter(self) -> WordCounter:
         """Return the counter of the model's words, as they stand in the text."""
-        return ByteLevelCounter(self.normalizers, self.add_prefix_space)
+        return ByteLevelCounter(self.normalizers, self.add_prefix_space, self.pattern)
 
     def train(self, words: CountedWords) -> str:
         """Train a byte-level BPE tokenizer.
@@ -200,14 +208,33 @@ class ByteLevelBpeOptions(TrainingOptions):
         sizes = self.vocab_size, self.min_frequency
         tokens, merges = train_merges(words, byte_ids(first), first, *sizes)
         vocabulary = {token: number for number, token in enumerate(tokens)}
+        is_usual = self.pattern == "gpt2"  # which the library has built in
+        last = pre_tokenizers.ByteLevel(self.add_prefix_space, use_regex=is_usual)
         return write_tokenizer_json(
             BPE(vocabulary, merges, dropout=self.dropout or None),
             make_normalizer(self.normalizers),
-            pre_tokenizers.ByteLevel(add_prefix_space=self.add_prefix_space),
+            last if is_usual else pre_tokenizers.Sequence([*split_by(self.pattern), last]),
             decoders.ByteLevel(),
             self.special_tokens,
             processors.ByteLevel(trim_offsets=self.trim_offsets),
         )
+
+
+# What nobody gives as a regular expression, as it matches itself alone.
+_NAME = re.compile(r"(\w[\w./-]*)?")
+
+
+def _check_pattern(pattern: str) -> None:
+    if pattern in PATTERNS:
+        return
+    names, value = ", ".join(PATTERNS), option("pattern", pattern)
+    cure = f"Give one of {names}, or a regular expression such as '\\p{{L}}+|\\p{{N}}| +'"
+    if _NAME.fullmatch(pattern):
+        raise UserError(value, "no pattern has this name", suggest(pattern, PATTERNS) + cure)
+    try:
+        split_by(pattern)
+    except Exception as error:  # the library raises nothing narrower
+        raise UserError(value, f"it cannot be used ({in_one_line(error)})", cure) from None
 
 
 # What `\s` matches in Python's re, which the seed uses; other engines exclude U+001C to U+001F.

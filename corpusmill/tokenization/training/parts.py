@@ -1,9 +1,19 @@
-"""Tokenizers of parts: normalizers by name, the tokenizer.json of all parts, BERT's tokenizer."""
+"""Tokenizers of parts: normalizers and patterns by name, the tokenizer.json, BERT's tokenizer."""
 
 from collections.abc import Sequence
 from typing import Literal
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+from corpusmill.tokenization.compiled.byte_level_pieces import (
+    CL100K,
+    DEEPSEEK_STEPS,
+    DIGITS,
+    DIGITS3,
+    GPT2,
+    O200K,
+    QWEN2,
+)
 
 NormalizerName = Literal["nfc", "nfd", "nfkc", "nfkd", "lowercase", "strip-accents"]
 
@@ -27,6 +37,23 @@ def make_normalizer(
     if len(steps) == 1:
         return steps[0]
     return normalizers.Sequence(steps) if steps else None
+
+
+# Of byte-level BPE: the regular expressions that cut text one after the other.
+PATTERNS = {
+    "gpt2": (GPT2,), "digits": (DIGITS,), "digits3": (DIGITS3,), "cl100k": (CL100K,),
+    "llama3": (CL100K,), "qwen2": (QWEN2,), "o200k": (O200K,), "deepseek3": DEEPSEEK_STEPS,
+}  # fmt: skip
+
+
+def split_by(pattern: str) -> list[pre_tokenizers.PreTokenizer]:
+    """Return the steps that cut text by a pattern, a name in PATTERNS or a regular expression.
+
+    Raises:
+        Exception: it is no regular expression.
+    """
+    steps = PATTERNS.get(pattern, (pattern,))
+    return [pre_tokenizers.Split(Regex(step), "isolated") for step in steps]
 
 
 def write_tokenizer_json(

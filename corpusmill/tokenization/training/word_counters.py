@@ -21,12 +21,15 @@ from tokenizers.normalizers import BertNormalizer, Normalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer, PreTokenizer
 
 from corpusmill.arrays import ragged
+from corpusmill.errors import PanicError, UserError, catch_panics, option
 from corpusmill.knobs import knob
 from corpusmill.tokenization.compiled.byte_level_pieces import (
+    RULES,
     PieceRules,
     character_classes,
     learn_classes,
 )
+from corpusmill.tokenization.compiled.units import cut_long
 from corpusmill.tokenization.compiled.wordpiece import (
     BLANK,
     IN_WORD,
@@ -36,7 +39,12 @@ from corpusmill.tokenization.compiled.wordpiece import (
 )
 from corpusmill.tokenization.training import counting_kernels as kernels
 from corpusmill.tokenization.training.counting_kernels import UNKNOWN, Alphabet
-from corpusmill.tokenization.training.parts import NormalizerName, make_normalizer
+from corpusmill.tokenization.training.parts import (
+    PATTERNS,
+    NormalizerName,
+    make_normalizer,
+    split_by,
+)
 from corpusmill.tokenization.training.word_table import WORDS_AT_ONCE, WordTable, list_spans
 
 # Below the first lie nearly all scripts that are written with spaces, below the second all but the
@@ -197,6 +205,19 @@ class WordCounter(ABC):
             self.counted += progress.written
         return left[: progress.left]
 
+    def _count_left(
+        self, cut: CutWords, text: npt.NDArray[np.uint8], left: npt.NDArray[np.int64]
+    ) -> None:
+        """Count the words of stretches of text that the library cuts."""
+        words: list[str] = []
+        for start, stop in left.tolist():
+            for part in cut_long(str(text[start:stop].data, "utf-8")):
+                words += cut(part)
+                if len(words) >= WORDS_AT_ONCE:
+                    self._add_words(words)
+                    words = []
+        self._add_words(words)
+
     def _add_words(self, words: Sequence[str], counts: Sequence[int] | None = None) -> None:
         """Add words that the library has cut."""
         text, offsets = ragged.from_arrow(pa.array(words, pa.large_string()))
@@ -206,31 +227,54 @@ class WordCounter(ABC):
 
 
 class ByteLevelCounter(WordCounter):
-    """Counts the pieces of byte-level BPE with GPT-2's pattern, as they stand in the text.
+    """Counts the pieces of byte-level BPE, as they stand in the text.
 
     Args:
         names: normalizers.
         add_prefix_space: whether a sentence that does not begin with a space gets one.
+        pattern: that of `split_by`.
     """
 
-    def __init__(self, names: Sequence[NormalizerName], add_prefix_space: bool) -> None:
+    def __init__(
+        self, names: Sequence[NormalizerName], add_prefix_space: bool, pattern: str = "gpt2"
+    ) -> None:
         super().__init__(names)
-        self._adds_space = add_prefix_space
-        self._rules = PieceRules(character_classes(), False, 2**62, False, False)
+        self._adds_space, self._pattern = add_prefix_space, pattern
+        self._regex = "\n".join(PATTERNS.get(pattern, (pattern,)))
+        self._split = word_cutter(None, pre_tokenizers.Sequence(split_by(pattern)))
+        self._rules = None
+        if rules := RULES.get(self._regex):
+            self._rules = PieceRules(character_classes(self._regex), *rules)
 
     def _count(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
         if self._adds_space:
             text, offsets = kernels.begin_with_spaces(text, offsets)
-        self._count_pieces(text, offsets)
+        left = np.column_stack([offsets[:-1], offsets[1:]]).astype(np.int64)
+        if self._rules:
+            left = self._count_pieces(text, offsets)
+            if learn_classes(self._rules.classes, text, left, self._regex):
+                text, offsets = _join_stretches(text, left)
+                left = self._count_pieces(text, offsets)
+        self._count_left(self._cut, text, left)
 
-    def _count_pieces(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
+    def _count_pieces(
+        self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]
+    ) -> npt.NDArray[np.int64]:
+        """Count what is compiled, and return the stretches that are left."""
+
         def cut(progress: kernels.Progress, left: np.ndarray) -> Any:
             return kernels.cut_pieces(self._rules, text, offsets, progress, left, self._spans)
 
         words, sentences = kernels.Words(text, self._spans), len(offsets) - 1
-        left = self._run(cut, words, sentences, sentences)
-        if learn_classes(self._rules.classes, text, left):  # then nothing is left
-            self._count_pieces(*_join_stretches(text, left))
+        return self._run(cut, words, sentences, sentences)
+
+    def _cut(self, text: str) -> list[str]:
+        try:
+            with catch_panics("the regular expression"):
+                return self._split(text)
+        except PanicError as error:
+            cure = "Give one without repeats of what is repeated itself"
+            raise UserError(option("pattern", self._pattern), str(error), cure) from None
 
 
 def _join_stretches(
@@ -270,10 +314,7 @@ class BertCounter(WordCounter):
             self._know(MANY_CODES)  # which takes half a second
             text, offsets = _join_stretches(text, left)
             left = self._count_known(text, offsets)
-        words: list[str] = []
-        for start, stop in left.tolist():
-            words += self._cut(str(text[start:stop].data, "utf-8"))
-        self._add_words(words)
+        self._count_left(self._cut, text, left)
 
     def _count_known(
         self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]

@@ -16,7 +16,6 @@ from corpusmill.arrays.kernel_cache import njit
 from corpusmill.tokenization.compiled import byte_level_pieces as pieces
 from corpusmill.tokenization.compiled.byte_level_bpe import (
     LONGEST_PIECE,
-    RULES,
     compile_byte_level_bpe,
     is_known,
 )
@@ -25,6 +24,7 @@ from corpusmill.tokenization.compiled.byte_level_pieces import (
     DEEPSEEK_STEPS,
     GPT2,
     O200K,
+    RULES,
     byte_alphabet,
 )
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
@@ -41,7 +41,7 @@ from tests.tools.token_rows import (
 )
 from tests.tools.tokenizer_samples import BYTE_LEVEL, PLAIN_PATH, TEXT, splits_of
 
-COMPILED = ["GPT-2", "GPT-2, NFC", "CL100K", "QWEN2", "O200K", "DEEPSEEK"]
+COMPILED = ["GPT-2", "GPT-2, NFC", "DIGITS", "DIGITS3", "CL100K", "QWEN2", "O200K", "DEEPSEEK"]
 PARSED: Lazily[str, Any] = Lazily(BYTE_LEVEL, lambda name: json.loads(BYTE_LEVEL[name]))
 PLAIN = Lazily(BYTE_LEVEL, lambda name: Tokenizer.from_str(BYTE_LEVEL[name]))
 

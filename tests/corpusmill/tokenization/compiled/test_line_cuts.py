@@ -63,7 +63,8 @@ CODE = "def f(a):\r\n    if a:\n\treturn [\n        1,\n    ]\n\n\n// b\n.\n/c \
 
 
 def test_gpt_is_cut_and_what_cannot_be_is_not() -> None:
-    assert RULES["GPT-2, no mask"] == "around-breaks"
+    around = ("GPT-2", "DIGITS", "DIGITS3")
+    assert {RULES[f"{name}, no mask"] for name in around} == {"around-breaks"}
     assert {RULES[f"{name}, no mask"] for name in ("CL100K", "QWEN2", "O200K", "DEEPSEEK")} == {
         "after-breaks"
     }
@@ -154,7 +155,7 @@ def test_ids_of_the_parts_are_those_of_the_whole(sentences: list[str]) -> None:
 @example(sentences=["it's.'s a,b (c)d 1,234.5-x don't!\"Re-re:s ;s?; a\u0301, \u00e9.-'s", ",x"])
 def test_patterns_break_the_parts_as_the_whole(sentences: list[str]) -> None:
     """Also where the sample's vocabulary has no token that would show a difference."""
-    for name in ("GPT-2", "CL100K", "QWEN2", "O200K", "DEEPSEEK"):
+    for name in ("GPT-2", "DIGITS", "DIGITS3", "CL100K", "QWEN2", "O200K", "DEEPSEEK"):
         rule, breaking = RULES[f"{name}, no mask"], PLAIN[name].pre_tokenizer
         seams = SEAMS[f"{name}, no mask"]
         seams = seams._replace(crossed=np.full_like(seams.crossed, 0xFF))

@@ -21,7 +21,7 @@ from tests.corpusmill.tokenization.compiled.test_units import padded, shown
 from tests.tools.token_rows import encoded_rows, plain_rows, refuse
 from tests.tools.tokenizer_samples import BYTE_LEVEL
 
-PATTERNS = ("GPT-2", "CL100K", "QWEN2", "O200K", "DEEPSEEK")
+PATTERNS = ("GPT-2", "DIGITS", "DIGITS3", "CL100K", "QWEN2", "O200K", "DEEPSEEK")
 
 
 def describe(
@@ -56,7 +56,7 @@ CROSSING = [
 ]  # fmt: skip
 WORDS = {
     # A mark is a sign to these: it ends a piece of letters, and may begin one.
-    ("GPT-2", "CL100K", "QWEN2"): [
+    ("GPT-2", "DIGITS", "DIGITS3", "CL100K", "QWEN2"): [
         " กข|ั|ก|น|ั้|ข|中|丸|中|。|中|，（|中倀", "aน|นA น|น", "👍น|น1น|น|，|น|น", "น", "น",
     ],
     # By this, a word ends before a capital after other letters.

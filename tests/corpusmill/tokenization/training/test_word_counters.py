@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import chain
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,9 @@ from tokenizers import normalizers, pre_tokenizers
 
 from corpusmill.errors import UserError
 from corpusmill.tokenization.compiled.byte_level_pieces import byte_alphabet
+from corpusmill.tokenization.compiled.units import cut_long
 from corpusmill.tokenization.training.counted_words import WordLimits
+from corpusmill.tokenization.training.parts import PATTERNS, split_by
 from corpusmill.tokenization.training.word_counters import (
     FEW_CODES,
     IDEOGRAPHS,
@@ -129,6 +132,22 @@ def count(counter: WordCounter, sentences: list[str]) -> Counter[str]:
     return Counter(
         {"".join(written[byte] for byte in word.encode()): n for word, n in counted.items()}
     )
+
+
+PATTERN = st.sampled_from([*PATTERNS, PATTERNS["cl100k"][0] + "|zz", "a|1"])
+
+
+@given(texts, PATTERN, st.sampled_from([9, 1000]))
+def test_pieces_by_other_patterns(sentences: list[str], pattern: str, most: int) -> None:
+    """Long texts that the library cuts are cut into parts before, where there is a space."""
+    with knobs(most_characters=most, sought_characters=most // 2):
+        is_known = pattern in PATTERNS
+        texts = ["x", *sentences] if is_known else [*chain(*map(cut_long, ["x", *sentences]))]
+        whole = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        cut = word_cutter(None, pre_tokenizers.Sequence([*split_by(pattern), whole]))
+        expected = Counter(word for text in texts for word in cut(text))
+        if not is_known or most > 9:
+            assert count(ByteLevelCounter((), False, pattern), ["x", *sentences]) == expected
 
 
 def check_byte_level(sentences: list[str], prefix: bool) -> None:
