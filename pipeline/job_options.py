@@ -145,19 +145,35 @@ def _spell_own(name: str, words: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorpusOptions(CheckedOptions):
-    """What is read, and how its examples are spread over files."""
+class InputOptions(CheckedOptions):
+    """What is read."""
 
     input: tuple[str, ...] = ()
     """Files, globs or folders of UTF-8 text (plain, .gz, .bz2, .zst, .xz, .lz4), local, gs:// or s3://,
     or a data set on the Hugging Face hub: hf://datasets/organization/name[@revision][/path or
     glob], wikitext-2 or wikitext-103."""
     source: Annotated[tuple[str, ...], Needs("input", ())] = ()
-    """In place of --input: parts of the corpus with names, as NAME=PATH or NAME=PATH@REPEAT. Each
-    has shards of its own, and its counts are told apart. REPEAT is how often its documents are
-    taken: books=PATH@2 takes each twice, and web=PATH@0.5 every second at random. What differs in
-    how a source is read follows: 'web=PATH;text-field=body;keep-fields=url', in a file of options
-    web: {path: PATH, text_field: body}."""
+    """In place of --input: parts of the corpus with names, as NAME=PATH or NAME=PATH@REPEAT. In a
+    data set each has shards and counts of its own. REPEAT is how often its documents are taken:
+    books=PATH@2 takes each twice, and web=PATH@0.5 every second at random. What differs in how a
+    source is read follows: 'web=PATH;text-field=body;keep-fields=url', in a file of options web:
+    {path: PATH, text_field: body}."""
+
+    def __post_init__(self) -> None:
+        """Check each value.
+
+        Raises:
+            UserError: a value is not valid.
+        """
+        super().__post_init__()
+        for source in self.source:
+            parse_source(source)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusOptions(InputOptions):
+    """What is read, and how its examples are spread over files."""
+
     tokenizer: str
     """A Hugging Face tokenizer.json, a BERT vocab.txt, a vocab.json with a merges.txt beside it, a
     .tiktoken or SentencePiece .model file, or a folder with one of these; tiktoken:NAME; or the
@@ -172,16 +188,6 @@ class CorpusOptions(CheckedOptions):
     """The same input, options and seed give the same bytes."""
     validation_share: Annotated[float, Range(0, 1, without=1)] = 0.0
     """Share of the documents that forms a validation split."""
-
-    def __post_init__(self) -> None:
-        """Check each value.
-
-        Raises:
-            UserError: a value is not valid.
-        """
-        super().__post_init__()
-        for source in self.source:
-            parse_source(source)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from corpusmill.settings.constraints import CheckedOptions, Needs, Range
 from corpusmill.tokenization.training.parts import NormalizerName
 from pipeline.commands.builds import FORMAT_NAMES
 from pipeline.console.run_log import LogOptions
-from pipeline.job_options import RunOptions, parse_size
+from pipeline.job_options import InputOptions, RunOptions, parse_size
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class SampleOptions(CheckedOptions):
     that are drawn uniformly. Nothing else of it is read, but compressed files are read to their
     end."""
     seed: Annotated[int, Range(0, MAX_SEED)] = 0
-    """The same corpus and seed give the same sample."""
+    """The same corpus and seed give the same sample, and the same documents of a source that is
+    taken in part, which are those of a build with this seed."""
 
     def __post_init__(self) -> None:
         """Check each value.
@@ -93,12 +94,11 @@ class GivenOptions(TypedDict, total=False):
     the words were those of a sample."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TrainTokenizer:
     """Train a tokenizer on a corpus of any size."""
 
-    input: tuple[str, ...]
-    """Files, globs or folders, as for a build."""
+    corpus: InputOptions = field(default_factory=InputOptions)
     output: str
     """The tokenizer.json to write."""
     model: Literal["wordpiece", "bpe", "wordlevel", "unigram"] | None = None

@@ -77,11 +77,11 @@ def plan_counting(
     plan = write_plan(join_path(temp_folder, "plan.jsonl"), tasks)
     counting = Counting(
         options,
-        corpus.documents,
+        corpus.reading,
         place,
         count_partitions(corpus.text_bytes),
         drawn.share,
-        corpus.sample.seed,
+        corpus.layout,
     )
     # A document that begins in a piece is read to its end.
     is_exact = not corpus.is_in_pieces and all(file.content.is_in_ranges for file in files)
@@ -102,7 +102,7 @@ def run_counting(job: CountingJob, launch: Launch) -> Counted:
     launch.run(build, work, job.text_bytes, folder, partial(has_collected, path))
     counts, words = read_result(path)
     expected = job.read_bytes if job.is_exact else -1
-    check_counts(counts, job.plan.ranges, expected, job.counting.share)
+    check_counts(counts, job.plan.ranges, expected)
     return Counted(counts, load_words(words, job.counting.options.word_limits))
 
 

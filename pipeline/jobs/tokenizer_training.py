@@ -1,6 +1,6 @@
 """How a tokenizer is trained: what is read, and the files that are written."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.commands.command import Call
 from corpusmill.console.terminal import hide_native_errors
-from corpusmill.corpus.document_options import DocumentOptions, make_texts
+from corpusmill.corpus.document_options import DocumentOptions, TextMaker, make_texts
 from corpusmill.corpus.records.record_documents import NoTextError
 from corpusmill.errors import UserError, catch_panics, count_things, option
 from corpusmill.location import Location
@@ -32,9 +32,9 @@ from pipeline.jobs.word_counting import (
     describe_sample,
 )
 from pipeline.recipe.inputs import InputFile
-from pipeline.recipe.sources import find_documents
+from pipeline.recipe.sources import NamedSource, find_corpus
 from pipeline.runners.engine import Engine
-from pipeline.runners.launch import Launch, prepare_launch
+from pipeline.runners.launch import Launch, list_places, prepare_launch
 from pipeline.runners.local.engine import LocalEngine
 from transforms.recovery import Workplace
 from transforms.storage.files import file_exists, locate, locate_any
@@ -68,9 +68,9 @@ def run_training(command: TrainTokenizer, call: Call, records: Any = None) -> li
     run = FileRun(output, launch.temp_location)
     _check_outputs(command, run, saved, options.files)
     with run.open(command.resume, command.replace):
-        files, documents = _find_documents(command, run.path, call.console, records)
+        sources, files, documents = _find_corpus(command, run.path, call.console, records)
         _refuse_inputs([output, *([saved] if saved else [])], files)
-        corpus = SampledCorpus(files, documents, command.sample)
+        corpus = SampledCorpus(files, documents, command.sample, sources)
         with catch_panics("the trainer"), hide_native_errors():
             counted = _count_by_job(command, corpus, options, launch, run)
             content, remarks = _train(command, corpus, options, counted)
@@ -82,21 +82,29 @@ def run_training(command: TrainTokenizer, call: Call, records: Any = None) -> li
     return [*remarks, *_describe_trained(command, size, options.vocab_size)]
 
 
-def _find_documents(
+def _find_corpus(
     command: TrainTokenizer, temp_folder: str, console: Console, records: Any
-) -> tuple[Sequence[InputFile], DocumentOptions]:
-    """List the input, and find its format, as `find_documents`.
+) -> tuple[Sequence[NamedSource], Sequence[InputFile], DocumentOptions]:
+    """List the input, and find its format, as `find_corpus`.
 
     Of records that have no text an objective may make one.
     """
     maker = OBJECTIVES[command.for_].tokenizer_texts() if command.for_ else None
+
+    def find(
+        maker: TextMaker | None,
+    ) -> tuple[Sequence[NamedSource], Sequence[InputFile], DocumentOptions]:
+        def choose(own: Mapping[str, Any]) -> DocumentOptions:
+            return make_texts(replace(command.documents, **own), maker)
+
+        return find_corpus(command.corpus, choose, temp_folder, console, records)
+
     try:
-        return find_documents(command.input, command.documents, temp_folder, console, records)
+        return find(None)
     except NoTextError as error:
         if records is not None or maker is None or maker.explain_lack(error.names):
             raise
-    made = make_texts(command.documents, maker)
-    return find_documents(command.input, made, temp_folder, console)
+    return find(maker)
 
 
 def _refuse_inputs(outputs: Sequence[Location], files: Sequence[InputFile]) -> None:
@@ -137,6 +145,7 @@ def _count_by_job(
         command.suited.model,
         asdict(options),
         asdict(corpus.documents),
+        command.corpus.source,
         asdict(corpus.sample) | {"sample_bytes": corpus.sample.bytes},
         [(file.name, file.bytes, file.modified) for file in corpus.files],
         asdict(command.run.task_sizes),
@@ -196,7 +205,7 @@ def _prepare_launch(command: TrainTokenizer, call: Call) -> Launch:
     if not run.wait:
         cause = "it trains on what the job has counted"
         raise UserError(f"train-tokenizer {option('wait', False)}", cause, "Leave it out")
-    places = [("input", path) for path in command.input]
+    places = list_places(command.corpus)
     if not run.temp_location:  # temporary files are beside the output
         places.append(("output", command.output))
     return prepare_launch(run, call.engine_arguments, places, call.console, log)

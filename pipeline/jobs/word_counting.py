@@ -12,9 +12,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.document_options import CorpusReading, DocumentOptions, read_by_source
 from corpusmill.corpus.input_formats import measure_rest, open_range, read_corpus
 from corpusmill.dataset.accounting import (
     count_reasons,
@@ -24,6 +25,7 @@ from corpusmill.dataset.accounting import (
 )
 from corpusmill.dataset.manifest_entries import SourceFile
 from corpusmill.errors import UserError, count_things, option
+from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     draw_documents,
@@ -34,6 +36,7 @@ from corpusmill.tokenization.training.training_options import TrainingOptions
 from pipeline.commands.train_tokenizer import SampleOptions
 from pipeline.console.progress import Counters
 from pipeline.recipe.inputs import InputFile, cut_files, estimate_text_bytes, sum_costs
+from pipeline.recipe.sources import NamedSource, spread_sources
 from transforms.corpus.listed import as_listed, open_ranges
 from transforms.elements import PlannedRange
 from transforms.storage.files import map_ahead
@@ -64,11 +67,25 @@ class SampledCorpus:
         files: the input.
         documents: the rules of documents, with a format.
         sample: which part of it is counted.
+        sources: the parts of it that have names; empty where none has.
     """
 
     files: Sequence[InputFile]
     documents: DocumentOptions
     sample: SampleOptions
+    sources: Sequence[NamedSource] = ()
+
+    @cached_property
+    def reading(self) -> CorpusReading:
+        """How each file is read."""
+        parts = [(source.first_file, source.documents) for source in self.sources]
+        return read_by_source(self.documents, parts)
+
+    @property
+    def layout(self) -> Layout:
+        """How often each document is counted, which is as often as a build takes it."""
+        layout, sizes = Layout(self.sample.seed, 1, 0), [1.0] * len(self.sources)
+        return spread_sources(self.sources, sizes, layout, 0) if sizes else layout
 
     @property
     def bytes(self) -> int:
@@ -101,18 +118,20 @@ class SampledCorpus:
         if self.is_in_pieces:
             return self._pieces
         share = self.sample.sample
-        ranges = list(cut_files(self.files, self.documents, range_bytes))
+        ranges = list(cut_files(self.files, self.reading, range_bytes))
         return Drawn(ranges, 1.0 if share is None else share)
 
     @property
     def _whole_text_bytes(self) -> int:
-        return estimate_text_bytes(self.files, self.documents)
+        if not self.sources:
+            return estimate_text_bytes(self.files, self.documents)
+        return sum(estimate_text_bytes(source.files, source.documents) for source in self.sources)
 
     @cached_property
     def _pieces(self) -> Drawn:
         wanted = (self.sample.bytes or 0) * self.bytes / self._whole_text_bytes
         piece_bytes = min(max(round(wanted / _PIECES), _SMALLEST_PIECE), _LARGEST_PIECE)
-        pieces = list(cut_files(self.files, self.documents, piece_bytes))
+        pieces = list(cut_files(self.files, self.reading, piece_bytes))
         sizes = np.array([self._measure(piece) for piece in pieces], np.int64)
         numbers, share = draw_pieces(sizes, wanted, self.sample.seed)
         return Drawn([pieces[number] for number in numbers.tolist()], share)
@@ -143,26 +162,25 @@ def count_here(corpus: SampledCorpus, options: TrainingOptions, shown: Counters)
     """
     counter, counts = options.make_counter(), Counter[str]()
     # A thread counts the words of a batch while this one reads the next.
-    for _ in map_ahead(counter.add, _read_sentences(corpus, shown, counts), ahead=1):
+    read = _read_documents(corpus, shown, counts)
+    for _ in map_ahead(lambda part: counter.add_copies(*part), read, ahead=1):
         pass
     words = read_words(counter, options.word_limits)
     counts["total.distinct_words"] = len(counter.table)
     return Counted(counts, words)
 
 
-def _read_sentences(
+def _read_documents(
     corpus: SampledCorpus, shown: Counters, counts: Counter[str]
-) -> Iterator[pa.Array]:
-    """Yield the sentences of a corpus, a batch at a time, and add to the counts what is read."""
-    ranges, share = corpus.draw()
+) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
+    """Yield documents and how often each is counted, and add to the counts what is read."""
+    (ranges, share), layout = corpus.draw(), corpus.layout
     for planned, opened in open_ranges(ranges):
         with as_listed(planned, opened) as raw:
-            stream, part = open_range(raw, planned.read_as(corpus.documents))
+            stream, part = open_range(raw, planned.read_as(corpus.reading))
             for batch in read_corpus(stream, part):
-                documents = batch.documents
-                if share < 1:
-                    ids = documents.column("document").to_numpy()
-                    documents = documents.filter(draw_documents(ids, share, corpus.sample.seed))
+                ids = batch.documents.column("document").to_numpy()
+                copies = layout.count_copies(ids) * draw_documents(ids, share, corpus.sample.seed)
                 counts.update({f"read.{name}": n for name, n in vars(batch.counts).items()})
                 shown.update("here", {"read.bytes": counts["read.bytes"]})
                 refused = batch.count_rejects().items()
@@ -170,9 +188,9 @@ def _read_sentences(
                 if batch.counts.unfinished_files:
                     unread = measure_rest(batch, stream, raw, planned.bytes or 0)
                     counts[count_unread(planned.file_index)] += unread
-                counts["count.documents"] += documents.num_rows
+                counts["count.documents"] += int(np.count_nonzero(copies))
                 counts["filter.dropped"] += sum(batch.dropped.values())
-                yield documents.column("sentences").flatten()
+                yield batch.documents, copies
 
 
 def check_sample(counted: Counted, corpus: SampledCorpus) -> None:
@@ -188,12 +206,11 @@ def check_sample(counted: Counted, corpus: SampledCorpus) -> None:
         cause = f"it is true for none of the {documents:,} documents"
         raise UserError(option("where", corpus.documents.where), cause, "Correct the condition")
     if not counted.counts.get("count.documents"):
-        sample = corpus.sample
-        flag = option("sample", sample.sample)
-        if sample.sample is None:
-            flag = option("sample_bytes", sample.sample_bytes)
+        sample, taken = corpus.sample, [f"{one.name}@{one.repeat:g}" for one in corpus.sources]
+        given = {"sample": sample.sample, "sample_bytes": sample.sample_bytes, "source": taken}
+        name, value = next((name, value) for name, value in given.items() if value is not None)
         cause = f"the sample has none of the {documents:,} documents"
-        raise UserError(flag, cause, "Give a larger value")
+        raise UserError(option(name, value), cause, "Give a larger value")
 
 
 def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
@@ -203,7 +220,7 @@ def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
     if corpus.is_in_pieces:
         read, whole = counts["read.bytes"] / 1e6, corpus.bytes / 1e6
         yield f"a sample: {count_things(sampled, 'document')}, from {read:,.1f} of {whole:,.1f} MB"
-    elif corpus.sample.sample is not None:
+    elif corpus.sample.sample is not None or any(part.repeat < 1 for part in corpus.sources):
         yield f"a sample: {sampled:,} of {documents:,} documents"
     if dropped := counts.get("filter.dropped", 0):
         yield f"left out by --where: {dropped:,} of {documents:,} documents"

@@ -1,7 +1,7 @@
 """From the options of a build to its recipe: all of it is read, and tried, before any work."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -12,6 +12,7 @@ from rich.console import Console
 from corpusmill.arrays.columns import check_columns, tokens_of
 from corpusmill.arrays.kernel_cache import before_compiling
 from corpusmill.console.terminal import hide_native_errors
+from corpusmill.corpus.document_options import DocumentOptions, TextMaker, make_texts
 from corpusmill.corpus.filters.functions import load_filters
 from corpusmill.corpus.records.record_documents import NoTextError
 from corpusmill.errors import UserError
@@ -21,7 +22,7 @@ from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.text_cuts import TextMarks
 from corpusmill.tokenization.tokenizer_file import TokenizerFile, vocabulary_of
 from corpusmill.tokenization.words.words import load_words
-from pipeline.job_options import BuildOptions, parse_source
+from pipeline.job_options import BuildOptions
 from pipeline.recipe.inputs import read_bytes, read_evaluation
 from pipeline.recipe.probe import prove_cuts, prove_tokenizer, read_probe
 from pipeline.recipe.recipe import Recipe
@@ -58,9 +59,9 @@ def prepare(
     if not isinstance(objective.text_cuts(build.dataset.seed), TextMarks | None):
         prove_cuts(tokenizer)
     before_compiling(partial(rehearse_beside, objective, build.output_options, tokenizer))
-    maker = objective.text_maker(tokenizer.json)
+    rules = partial(_choose_documents, build, objective.text_maker(tokenizer.json))
     with _naming_objectives():
-        sources, files, documents = find_corpus(build, maker, temp_folder, console, records)
+        sources, files, documents = find_corpus(build.dataset, rules, temp_folder, console, records)
     compared, text_field = build.filters.drop_overlap_with, build.documents.text_field
     evaluation = read_evaluation(compared, text_field, temp_folder) if compared else None
     recipe = Recipe(
@@ -81,6 +82,13 @@ def prepare(
     recipe = replace(recipe, memoize=memoize, document_bytes=document_bytes)
     _ = recipe.output, recipe.layout  # refuse options of shards
     return recipe
+
+
+def _choose_documents(
+    build: BuildOptions, maker: TextMaker | None, own: Mapping[str, Any]
+) -> DocumentOptions:
+    """Return how a source is read that has some options of its own, by name."""
+    return make_texts(build.objective.choose_documents(replace(build.documents, **own)), maker)
 
 
 @contextmanager
@@ -123,8 +131,9 @@ def _describe_training(build: BuildOptions) -> str:
     model, tokens = build.objective.suited_tokenizer
     suited = vocabulary_of(tokens or MODELS[model].special_tokens)
     name = build.objective.bind(suited.with_roles(build.objective.special_tokens)).name
-    paths = [*build.dataset.input, *(parse_source(one).path for one in build.dataset.source)]
-    words = ["corpusmill", "train-tokenizer", "--for", name, "--input", *(paths or ["INPUT"])]
+    sources, paths = build.dataset.source, build.dataset.input or ("INPUT",)
+    corpus = ["--source", *sources] if sources else ["--input", *paths]
+    words = ["corpusmill", "train-tokenizer", "--for", name, *corpus]
     return f"To train one: {shlex.join([*words, '--output', f'{name}-tokenizer.json'])}"
 
 

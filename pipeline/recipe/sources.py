@@ -9,7 +9,7 @@ from rich.console import Console
 
 from corpusmill.corpus.batches import OFFSET_BITS, document_id
 from corpusmill.corpus.conditions import Sample, settle_condition
-from corpusmill.corpus.document_options import DocumentOptions, TextMaker, make_texts
+from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import check_start
 from corpusmill.errors import UserError, option
 from corpusmill.layout.placement import (
@@ -19,7 +19,7 @@ from corpusmill.layout.placement import (
     count_validation_shards,
     divide_files,
 )
-from pipeline.job_options import BuildOptions, about_source, parse_source
+from pipeline.job_options import InputOptions, about_source, parse_source
 from pipeline.recipe.inputs import InputFile, choose_format, list_inputs
 from pipeline.recipe.records import write_records
 from transforms.storage.files import open_file
@@ -107,17 +107,17 @@ def list_sources(
 
 
 def find_corpus(
-    build: BuildOptions,
-    maker: TextMaker | None,
+    named: InputOptions,
+    choose: Callable[[Mapping[str, Any]], DocumentOptions],
     temp_folder: str,
     console: Console,
     records: Any,
 ) -> tuple[Sequence[NamedSource], Sequence[InputFile], DocumentOptions]:
-    """Return the sources of a build, if it names some, all files, and the rules with a format.
+    """Return the sources, if there are some, all files, and the rules with a format.
 
     Args:
-        build: the options of the build.
-        maker: makes texts of records; None where they have a text.
+        named: the input, or the sources.
+        choose: returns how a source with some options of its own is read.
         temp_folder: a folder for data sets that are fetched from the hub, and for records.
         console: where the format and files of the hub are announced.
         records: what is read in place of files; None where files are named.
@@ -125,18 +125,12 @@ def find_corpus(
     Raises:
         UserError: the input is not usable.
     """
-    named = parse_sources(build.dataset.source)
-
-    def choose_documents(own: Mapping[str, Any]) -> DocumentOptions:
-        documents = build.objective.choose_documents(replace(build.documents, **own))
-        return make_texts(documents, maker)
-
-    documents = choose_documents({})
-    sources = list_sources(named, choose_documents, temp_folder, console)
+    documents = choose({})
+    sources = list_sources(parse_sources(named.source), choose, temp_folder, console)
     if sources:
         files = [file for source in sources for file in source.files]
         return sources, files, _share_options(documents, sources)
-    found = find_documents(build.dataset.input, documents, temp_folder, console, records)
+    found = find_documents(named.input, documents, temp_folder, console, records)
     return (), *found
 
 

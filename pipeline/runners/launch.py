@@ -15,7 +15,7 @@ from corpusmill.errors import UserError, count_things, option, suggest
 from corpusmill.location import Location
 from pipeline.console.progress import Counters, Work, show_progress
 from pipeline.console.run_log import LogOptions, log_event
-from pipeline.job_options import CorpusOptions, DatasetOptions, RunOptions, parse_source
+from pipeline.job_options import DatasetOptions, InputOptions, RunOptions, parse_source
 from pipeline.runners.engine import Engine, Run, Submitted
 from transforms.storage.file_systems import set_beam_options
 from transforms.storage.files import locate
@@ -141,8 +141,8 @@ class Launch:
         log_event("job_submitted", text, {"runner": name, "job_id": job_id, "url": url})
 
 
-def list_places(dataset: CorpusOptions) -> list[tuple[str, str]]:
-    """Return (option, path) of every place that a build names."""
+def list_places(dataset: InputOptions) -> list[tuple[str, str]]:
+    """Return (option, path) of every place that a build names, or of all input."""
     places = [("input", path) for path in dataset.input]
     places += [("source", parse_source(source).path) for source in dataset.source]
     if isinstance(dataset, DatasetOptions):

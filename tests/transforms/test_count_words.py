@@ -43,7 +43,7 @@ def count(folder: Path, range_bytes: int, partitions: int) -> tuple[str, int]:
         counted = pipeline | PlanTasks(plan, Workplace("")) | CountWords(counting)
         _ = counted[WORDS] | CollectResult(result, counted[COUNTS])
     counts, _ = read_result(result)
-    check_counts(counts, plan.ranges, size, share=1)
+    check_counts(counts, plan.ranges, size)
     return result, plan.tasks
 
 
@@ -86,7 +86,7 @@ def test_what_is_finished_is_not_counted_again(
 def test_counts_that_disagree_are_refused() -> None:
     counts = {"read.ranges": 2, "read.bytes": 9, "read.documents": 4, "count.documents": 4}
     counts |= {"count.words": 7, "total.words": 7}
-    check_counts(counts, 2, 9, 1)
+    check_counts(counts, 2, 9)
     for name in ("read.ranges", "read.bytes", "count.documents", "total.words"):
         with pytest.raises(RuntimeError, match=f"the counts of the stages disagree: {name} is"):
-            check_counts(counts | {name: 3}, 2, 9, 1)
+            check_counts(counts | {name: 3}, 2, 9)

@@ -10,7 +10,7 @@ reads little else.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -24,6 +24,7 @@ from apache_beam.pvalue import TaggedOutput
 from corpusmill.arrays import ragged
 from corpusmill.corpus.document_options import CorpusReading
 from corpusmill.knobs import knob
+from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
     WordChoice,
@@ -73,14 +74,13 @@ def read_result(path: str) -> tuple[dict[str, int], list[Segment]]:
     return counts, [Segment(*segment) for segment in words]
 
 
-def check_counts(counts: Mapping[str, int], ranges: int, read_bytes: int, share: float) -> None:
+def check_counts(counts: Mapping[str, int], ranges: int, read_bytes: int) -> None:
     """Check that nothing was lost between reading and counting.
 
     Args:
         counts: the counts of all stages.
         ranges: number of planned ranges.
         read_bytes: the size of what is read; -1 if it is unknown.
-        share: the share of the documents that are counted.
 
     Raises:
         RuntimeError: something was lost.
@@ -88,9 +88,8 @@ def check_counts(counts: Mapping[str, int], ranges: int, read_bytes: int, share:
     expected = {"total.words": counts.get("count.words", 0), "read.ranges": ranges}
     if read_bytes >= 0:
         expected["read.bytes"] = read_bytes
-    if share >= 1:
-        dropped = counts.get("filter.dropped", 0)
-        expected["count.documents"] = counts.get("read.documents", 0) - dropped
+    others = counts.get("filter.dropped", 0) + counts.get("count.left_out", 0)
+    expected["count.documents"] = counts.get("read.documents", 0) - others
     problems = [
         f"{name} is {counts.get(name, 0):,} in place of {number:,}"
         for name, number in expected.items()
@@ -162,7 +161,7 @@ class Counting:
         place: where the run works.
         partitions: number of partitions.
         share: share of the documents that are counted.
-        seed: decides which.
+        layout: its seed decides which, and its sources how often.
     """
 
     options: TrainingOptions
@@ -170,7 +169,7 @@ class Counting:
     place: Workplace
     partitions: int = 1
     share: float = 1.0
-    seed: int = 0
+    layout: Layout = field(default_factory=partial(Layout, 0, 1, 0))
 
 
 def count_partitions(text_bytes: int) -> int:
@@ -188,14 +187,14 @@ def count_task(counting: Counting, task: Task) -> Iterator[Output]:
     ranges, tally = read_task(task), Tally()
     log_begin(f"task-{task.number}", ranges)
     reader = TaskReader(counting.documents, counting.place, tally, keeps_rejects=False)
-    counter = counting.options.make_counter()
+    counter, layout = counting.options.make_counter(), counting.layout
     for documents in reader.read(ranges):
-        sampled = documents
-        if counting.share < 1:
-            ids = documents.column("document").to_numpy()
-            sampled = documents.filter(draw_documents(ids, counting.share, counting.seed))
-        tally.add("count.documents", sampled.num_rows)
-        counter.add(sampled.column("sentences").flatten())
+        ids = documents.column("document").to_numpy()
+        copies = layout.count_copies(ids) * draw_documents(ids, counting.share, layout.seed)
+        counted = int(np.count_nonzero(copies))
+        tally.add("count.documents", counted)
+        tally.add("count.left_out", len(copies) - counted)
+        counter.add_copies(documents, copies)
         if counter.is_full:
             yield from _write_words(counter, counting)
     yield from _write_words(counter, counting)

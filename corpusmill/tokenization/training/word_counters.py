@@ -151,12 +151,21 @@ class WordCounter(ABC):
     def __init__(self, names: Sequence[NormalizerName] = ()) -> None:
         self.table, self.counted = WordTable(), 0
         self._spans = np.empty((WORDS_AT_ONCE, 3), np.uint64)
+        self._copies = np.ones(WORDS_AT_ONCE, np.int64)  # how often each word is counted
         self._normalizer, self._lowercase = make_normalizer(names), "lowercase" in names
 
     @property
     def is_full(self) -> bool:
         """Whether the table should be drained before more is counted."""
         return _has_filled(self.table)
+
+    def add_copies(self, documents: pa.RecordBatch, copies: npt.NDArray[np.int64]) -> None:
+        """Count the words of documents, those of each so many times."""
+        for number in np.unique(copies[copies > 0]).tolist():
+            self._copies.fill(number)
+            is_chosen = copies == number
+            chosen = documents if is_chosen.all() else documents.filter(pa.array(is_chosen))
+            self.add(chosen.column("sentences").flatten())
 
     def add(self, sentences: pa.Array) -> None:
         """Count the words of sentences, a string array without nulls."""
@@ -201,8 +210,8 @@ class WordCounter(ABC):
         progress = kernels.Progress(0, -1, 0, 0)
         while progress.sentence < sentences:
             progress = kernels.Progress(*cut(progress, left))
-            self.table.add(words.text, words.spans[: progress.written])
-            self.counted += progress.written
+            self.table.add(words.text, words.spans[: progress.written], self._copies)
+            self.counted += progress.written * int(self._copies[0])
         return left[: progress.left]
 
     def _count_left(
@@ -221,7 +230,7 @@ class WordCounter(ABC):
     def _add_words(self, words: Sequence[str], counts: Sequence[int] | None = None) -> None:
         """Add words that the library has cut."""
         text, offsets = ragged.from_arrow(pa.array(words, pa.large_string()))
-        numbers = np.ones(len(words), np.int64) if counts is None else np.array(counts, np.int64)
+        numbers = np.array(counts or np.full(len(words), self._copies[0]), np.int64)
         self.table.add_words(text, offsets, numbers)
         self.counted += int(numbers.sum())
 
@@ -362,7 +371,7 @@ class UnitCounter(WordCounter):
         for first in range(0, len(is_long), WORDS_AT_ONCE):
             spans = list_spans(text, cuts[first : first + WORDS_AT_ONCE + 1])
             short = ~is_long[first : first + WORDS_AT_ONCE]
-            self._units.add(text, spans if short.all() else spans[short])
+            self._units.add(text, spans if short.all() else spans[short], self._copies)
         for unit in np.flatnonzero(is_long).tolist():
             self._add_words(self._cut(str(text[cuts[unit] : cuts[unit + 1]].data, "utf-8")))
 

@@ -193,7 +193,6 @@ class WordTable:
     """Distinct words and their counts. It grows as far as it must; `clear` empties it."""
 
     def __init__(self) -> None:
-        self._once = np.ones(WORDS_AT_ONCE, np.int64)
         self.arrays = WordArrays(
             np.zeros((FIRST_SLOTS, 4), np.uint64),
             np.empty(FIRST_TEXT_BYTES, np.uint8),
@@ -226,10 +225,10 @@ class WordTable:
         self,
         text: npt.NDArray[np.uint8],
         spans: npt.NDArray[np.uint64],
-        counts: npt.NDArray[np.int64] | None = None,
+        counts: npt.NDArray[np.int64],
     ) -> None:
-        """Add `WORDS_AT_ONCE` words at most, as `add_spans` takes them; by default each once."""
-        counts, begin = self._once if counts is None else counts, 0
+        """Add `WORDS_AT_ONCE` words at most, as `add_spans` takes them."""
+        begin = 0
         while (begin := add_spans(self.arrays, text, spans, counts, begin)) < len(spans):
             self.grow(int(spans[begin, IDENTITY] >> HALF))
 

@@ -18,7 +18,15 @@ from corpusmill.tokenization.training.models import MODELS
 from pipeline.commands.train_tokenizer import GivenOptions
 from tests.conftest import read_local
 from tests.tools.forked_commands import show_on_terminal
-from tests.tools.jobs import SMALL_RANGES, TWO_WORKERS, Outcome, build, leftovers, run_here
+from tests.tools.jobs import (
+    SMALL_RANGES,
+    TWO_WORKERS,
+    Outcome,
+    build,
+    leftovers,
+    read_manifest_json,
+    run_here,
+)
 from tests.tools.knobs import SMALL_SIZES, knobs
 from tests.tools.lazily import LazyModule
 from tests.tools.table_rows import for_rows
@@ -186,6 +194,66 @@ def test_files_that_end_early_are_named(way: tuple[str, ...], sample: Path, tmp_
     [line] = [line for line in outcome.output.splitlines() if line.startswith("warning: ")]
     assert "1 of 2 files could not be read to the end" in line
     assert f"b.gz ({len(whole) // 2:,} bytes)" in line
+
+
+@pytest.fixture
+def sources(sample: Path, tmp_path: Path) -> Path:
+    lines = sample.read_text("utf-8").splitlines(keepends=True)
+    (tmp_path / "a.txt").write_text("".join(lines[:200]))
+    texts = [line.strip() for line in lines[200:] if line.strip(" =\n")]
+    rows = [json.dumps({"body": text}) for text in texts if not text.startswith("=")]
+    (tmp_path / "b.jsonl").write_text("\n".join(rows))
+    return tmp_path
+
+
+def train_sources(output: Path, *flags: str | Path) -> tuple[bytes, str]:
+    outcome = run_here("train-tokenizer", "--output", output, "--replace", *flags)
+    return output.read_bytes(), outcome.output
+
+
+@pytest.mark.parametrize("model", SIZES)
+def test_words_of_a_source_count_as_often_as_it_is_taken(model: str, sources: Path) -> None:
+    """Also by several workers, and as if its files were there so many times."""
+    for number in range(3):
+        (sources / f"copy{number}.txt").write_bytes((sources / "a.txt").read_bytes())
+    rows = map(json.loads, (sources / "b.jsonl").read_text().splitlines())
+    (sources / "b.txt").write_text("\n\n".join(row["body"] for row in rows))
+    flags = ("--model", model, "--vocab-size", SIZES[model])
+    files = [*sources.glob("copy*.txt"), sources / "b.txt"]
+    expected, _ = train_sources(sources / "0.json", *flags, "--input", *files)
+    given = (f"books={sources}/a.txt@3", f"web={sources}/b.jsonl;text-field=body")
+    for way in ((), TWO_WORKERS):
+        content, printed = train_sources(sources / "1.json", *flags, "--source", *given, *way)
+        assert content == expected, way
+        assert "a sample" not in printed
+    once = [value.replace("@3", "") for value in given]
+    assert train_sources(sources / "2.json", *flags, "--source", *once)[0] != expected
+
+
+def test_of_a_source_that_is_taken_in_part_the_documents_of_a_build_count(sources: Path) -> None:
+    given = (f"a={sources}/a.txt@1.5", f"b={sources}/b.jsonl@0.3;text-field=body")
+    rules = ("--document-rule", "blank-lines", "--sentence-rule", "document")
+    flags = ("--seed", "7", "--source", *given, *rules)
+    bpe = ("--model", "bpe", "--vocab-size", "400", *flags)
+    trained, printed = train_sources(sources / "0.json", *bpe)
+    assert train_sources(sources / "1.json", *bpe, *TWO_WORKERS)[0] == trained
+    made = ("--tokenizer", sources / "0.json", "--output", sources / "out", *flags)
+    run_here("gpt", *made, "--end-of-text", "False", "--num-shards", "2")
+    counts = read_manifest_json(sources / "out")["counts"]
+    kept, read = counts["tokenize.documents"], counts["read.documents"]
+    assert f"a sample: {kept} of {read} documents" in printed
+    assert kept < read < counts["tokenize.copies"] + counts["filter.dropped.not-drawn"]
+
+
+def test_sources_that_cannot_be_are_refused(sources: Path) -> None:
+    text = sources / "a.txt"
+    for flags, part in (
+        (("--source", str(text)), "it is not of the form NAME=PATH"),
+        (("--source", f"a={text}", "--input", text), "it does not go with --input"),
+        (("--source", f"a={text}@0.0001"), "--source a@0.0001: the sample has none of the"),
+        ((), "--input: it is missing. Name at least one file, glob or folder, or sources with"),
+    ):
+        run_here("train-tokenizer", "--output", sources / "t.json", *flags, refused=[part])
 
 
 @for_rows(

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import chain
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -266,6 +267,22 @@ def test_no_known_character_ends_more_than_one_word() -> None:
         if characters.ends[code] < characters.ends[code + 1]:
             part = characters.ends[code]
             assert characters.parts[part + 1] == 3 or len(cut(chr(code))) <= 1
+
+
+def test_words_of_a_document_are_counted_as_often_as_it_is_taken() -> None:
+    copies = np.arange(len(SENTENCES)) % 4
+    column = pa.array([[sentence] for sentence in SENTENCES], pa.list_(pa.large_string()))
+    documents = pa.record_batch([column], names=["sentences"])
+    repeated = [text for text, number in zip(SENTENCES, copies, strict=True) for _ in range(number)]
+    for make in (
+        lambda: ByteLevelCounter((), False),
+        lambda: ByteLevelCounter((), False, "a|1"),
+        lambda: BertCounter((), True),
+        lambda: UnitCounter(None, pre_tokenizers.WhitespaceSplit()),
+    ):
+        counter, expected = make(), count(make(), repeated)
+        counter.add_copies(documents, copies)
+        assert count(counter, []) == expected
 
 
 def test_text_is_normalized_before_it_is_cut() -> None:
