@@ -19,7 +19,7 @@ Other stages measure a corpus in one pass:
 All of these but the last are fused. Only temporary files and the numbers are written.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import apache_beam as beam
@@ -60,44 +60,64 @@ from transforms.tally import COUNTS, SKETCHES, Count
 
 
 @dataclass(frozen=True)
-class Job:
-    """All that the graph is built from. Workers can open every path in it.
+class CorpusJob:
+    """What is read, and which documents are left out. Workers can open every path in it.
 
     Attributes:
-        objective: what is built.
         plan: the ranges to read.
-        range_bytes: the longest range.
         documents: the rules of documents.
         filters: which documents are left out.
         passages: the passages that they must not overlap with; None for none.
         corpus_bytes: the size of the input's text.
-        routes: how documents reach their shards.
-        sources: names of the sources, in the order of the layout's; empty where there is but one.
-        output_options: how shards are written, with every option resolved.
-        tokenizing: how text becomes ids.
         place: where the run works.
-        header: the manifest without its results.
-        commit: what the commit writes and expects.
-        names: how the files of the data set are named.
         held: the documents that the data set holds already; None if they do not matter.
     """
 
-    objective: Objective
     plan: Plan
-    range_bytes: int
     documents: CorpusReading
     filters: FilterOptions
     passages: StoredPassages | None
     corpus_bytes: int
+    place: Workplace
+    held: Held | None = field(default=None, kw_only=True)
+
+    @property
+    def near_table(self) -> str:
+        """The path of the table of near-duplicates."""
+        return join_path(self.place.temp_folder, "near-duplicates.parquet")
+
+
+@dataclass(frozen=True)
+class Job(CorpusJob):
+    """All that the graph of a build is made from.
+
+    Attributes:
+        objective: what is built.
+        range_bytes: the longest range.
+        routes: how documents reach their shards.
+        sources: names of the sources, in the order of the layout's; empty where there is but one.
+        output_options: how shards are written, with every option resolved.
+        tokenizing: how text becomes ids.
+        header: the manifest without its results.
+        commit: what the commit writes and expects.
+        names: how the files of the data set are named.
+    """
+
+    objective: Objective
+    range_bytes: int
     routes: Routes
     output_options: OutputOptions
     tokenizing: Tokenizing
-    place: Workplace
     header: Manifest
     commit: CommitOptions
     names: FileNames
     sources: tuple[str, ...] = ()
-    held: Held | None = None
+
+    @property
+    def near_table(self) -> str:
+        """The path of the table of near-duplicates, which is a file of the data set."""
+        place = self.place
+        return place.final_path(self.names.name(0, NEAR)) if place.output else super().near_table
 
     @property
     def layout(self) -> Layout:
@@ -141,7 +161,7 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
 
 
 def plan_tasks(
-    pipeline: beam.Pipeline, job: Job
+    pipeline: beam.Pipeline, job: CorpusJob
 ) -> tuple[
     beam.PCollection[Task], list[beam.PCollection[Count]], list[beam.PCollection[WrittenFile]]
 ]:
@@ -167,23 +187,21 @@ def plan_tasks(
     return tasks, counts, tables
 
 
-def compare_documents(job: Job) -> Comparison:
+def compare_documents(job: CorpusJob) -> Comparison:
     """Return how equal documents are found."""
     return Comparison(
         job.documents, job.filters.filter, job.plan.tasks, job.corpus_bytes, job.place
     )
 
 
-def compare_likeness(job: Job) -> NearSearch | None:
+def compare_likeness(job: CorpusJob) -> NearSearch | None:
     """Return how near-duplicates are found; None where they are kept."""
-    options, place = job.filters.near_duplicates, job.place
+    options = job.filters.near_duplicates
     if not options:
         return None
     size = KEY_BYTES * int(options["near_duplicate_bands"])
     comparison = replace(compare_documents(job), column="key", kind="near-", row_bytes=size)
-    name = job.names.name(0, NEAR) if place.output else "near-duplicates.parquet"
-    table = place.final_path(name) if place.output else join_path(place.temp_folder, name)
-    return NearSearch(comparison, job.filters, table)
+    return NearSearch(comparison, job.filters, job.near_table)
 
 
 def plan_preparation(job: Job, pool_tokens: int) -> Preparation:

@@ -179,7 +179,7 @@ def find_imbalances(
         ("shards written", shards, "shards planned", expected.shards),
     ]
     comparisons += _compare_tokens(counts, expected.repeats)
-    comparisons += _compare_documents(counts)
+    comparisons += compare_documents(counts)
     comparisons += _compare_sources(counts, expected.repeats)
     # Where sources of text stand beside those of records, their documents are counted apart.
     if count("read.records") and (not count("read.sentence_lines") or TEXT_DOCUMENTS in counts):
@@ -272,7 +272,7 @@ def split_sources(
     return common, sources
 
 
-def _compare_documents(counts: Mapping[str, int]) -> Iterator[tuple[str, int, str, int]]:
+def compare_documents(counts: Mapping[str, int]) -> Iterator[tuple[str, int, str, int]]:
     """Compare the documents that were read, tokenized and dropped."""
     read, dropped = counts.get("read.documents", 0), counts.get("filter.dropped", 0)
     tokenized = counts.get("tokenize.documents", 0) + counts.get("tokenize.empty_documents", 0)

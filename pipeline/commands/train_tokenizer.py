@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypedDict
 from corpusmill.arrays.randomness import MAX_SEED
 from corpusmill.commands.command import Command
 from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.objectives.objective_options import SuitedTokenizer
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.settings.constraints import CheckedOptions, Needs, Range
@@ -117,6 +118,7 @@ class TrainTokenizer:
     sample: SampleOptions = field(default_factory=SampleOptions)
     training: GivenOptions = field(default_factory=GivenOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
+    filters: FilterOptions = field(default_factory=FilterOptions)
     run: RunOptions = field(default_factory=RunOptions)
     log: LogOptions = field(default_factory=LogOptions)
 

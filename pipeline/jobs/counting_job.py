@@ -8,6 +8,7 @@ import apache_beam as beam
 
 from corpusmill.tokenization.training.training_options import TrainingOptions
 from pipeline.console.progress import Work
+from pipeline.graph import CorpusJob, plan_tasks
 from pipeline.jobs.word_counting import Counted, SampledCorpus
 from pipeline.runners.engine import Engine
 from pipeline.runners.launch import Launch
@@ -20,7 +21,8 @@ from transforms.corpus.count_words import (
     load_words,
     read_result,
 )
-from transforms.corpus.plan import Plan, PlanTasks, write_plan
+from transforms.corpus.duplicates import Screening, StoredPassages
+from transforms.corpus.plan import write_plan
 from transforms.elements import FILE_BYTES, group_ranges
 from transforms.recovery import Workplace
 from transforms.shuffle.trees import CollectResult, has_collected
@@ -33,20 +35,16 @@ _RESULT, _RECORD = "words.json", "run.json"
 
 
 @dataclass(frozen=True)
-class CountingJob:
+class CountingJob(CorpusJob):
     """All that the graph is built from.
 
     Attributes:
-        plan: the ranges to read.
         counting: how words are counted.
-        text_bytes: the size of the text.
-        read_bytes: the bytes that will be read; an estimate if files are compressed.
+        read_bytes: the bytes that one reading takes; an estimate if files are compressed.
         is_exact: whether `read_bytes` is not an estimate.
     """
 
-    plan: Plan
     counting: Counting
-    text_bytes: int
     read_bytes: int
     is_exact: bool
 
@@ -75,6 +73,8 @@ def plan_counting(
     drawn = corpus.draw(range_bytes)
     tasks = group_ranges(drawn.ranges, [file.cost for file in files], range_bytes)
     plan = write_plan(join_path(temp_folder, "plan.jsonl"), tasks)
+    evaluation, path = corpus.evaluation, join_path(temp_folder, "evaluation")
+    passages = evaluation and StoredPassages.write(path, evaluation[0].encode())
     counting = Counting(
         options,
         corpus.reading,
@@ -82,10 +82,14 @@ def plan_counting(
         count_partitions(corpus.text_bytes),
         drawn.share,
         corpus.layout,
+        Screening(corpus.filters, passages),
     )
     # A document that begins in a piece is read to its end.
     is_exact = not corpus.is_in_pieces and all(file.content.is_in_ranges for file in files)
-    return CountingJob(plan, counting, corpus.text_bytes, read_bytes, is_exact)
+    reading, size = corpus.reading, corpus.text_bytes
+    return CountingJob(
+        plan, reading, corpus.filters, passages, size, place, counting, read_bytes, is_exact
+    )
 
 
 def run_counting(job: CountingJob, launch: Launch) -> Counted:
@@ -95,11 +99,11 @@ def run_counting(job: CountingJob, launch: Launch) -> Counted:
         UserError: the engine cannot run it, or the job found a mistake of the user's.
         Exception: as of `Launch.run`.
     """
-    work = Work(job.read_bytes, repeats=0, tasks=job.plan.tasks)
+    work = Work(job.read_bytes * job.filters.readings, repeats=0, tasks=job.plan.tasks)
     folder = job.counting.place.temp_folder
     path = join_path(folder, _RESULT)
     build = partial(count_corpus, job=job, path=path)
-    launch.run(build, work, job.text_bytes, folder, partial(has_collected, path))
+    launch.run(build, work, job.corpus_bytes, folder, partial(has_collected, path))
     counts, words = read_result(path)
     expected = job.read_bytes if job.is_exact else -1
     check_counts(counts, job.plan.ranges, expected)
@@ -114,6 +118,7 @@ def count_corpus(pipeline: beam.Pipeline, job: CountingJob, path: str) -> None:
         job: the job.
         path: the file in which it lists what it has counted.
     """
-    tasks = pipeline | "PlanTasks" >> PlanTasks(job.plan, job.counting.place)
+    tasks, counts, _ = plan_tasks(pipeline, job)
     counted = tasks | "CountWords" >> CountWords(job.counting)
-    _ = counted[WORDS] | "CollectWords" >> CollectResult(path, counted[COUNTS])
+    joined = (counted[COUNTS], *counts) | "JoinAllCounts" >> beam.Flatten()
+    _ = counted[WORDS] | "CollectWords" >> CollectResult(path, joined)

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 from corpusmill.commands.command import Call
 from corpusmill.console.terminal import hide_native_errors
 from corpusmill.corpus.document_options import DocumentOptions, TextMaker, make_texts
+from corpusmill.corpus.filters.functions import FilterOptions, load_filters
 from corpusmill.corpus.records.record_documents import NoTextError
 from corpusmill.errors import UserError, catch_panics, count_things, option
 from corpusmill.location import Location
@@ -31,8 +32,8 @@ from pipeline.jobs.word_counting import (
     count_here,
     describe_sample,
 )
-from pipeline.recipe.inputs import InputFile
-from pipeline.recipe.sources import NamedSource, find_corpus
+from pipeline.recipe.inputs import InputFile, read_evaluation
+from pipeline.recipe.sources import Corpus, find_corpus
 from pipeline.runners.engine import Engine
 from pipeline.runners.launch import Launch, list_places, prepare_launch
 from pipeline.runners.local.engine import LocalEngine
@@ -61,7 +62,8 @@ def run_training(command: TrainTokenizer, call: Call, records: Any = None) -> li
     model, tokens = command.suited
     given: GivenOptions = {"special_tokens": tokens} if tokens else {}
     command = replace(command, training={**given, **command.training})
-    options = model_options(model, command.training)
+    options, filters = model_options(model, command.training), command.filters
+    load_filters(filters.filter)
     output = locate(command.output)
     saved = locate(command.save_model) if command.save_model else None
     launch = _prepare_launch(command, call)
@@ -70,7 +72,9 @@ def run_training(command: TrainTokenizer, call: Call, records: Any = None) -> li
     with run.open(command.resume, command.replace):
         sources, files, documents = _find_corpus(command, run.path, call.console, records)
         _refuse_inputs([output, *([saved] if saved else [])], files)
-        corpus = SampledCorpus(files, documents, command.sample, sources)
+        compared, text_field = filters.drop_overlap_with, command.documents.text_field
+        evaluation = read_evaluation(compared, text_field, run.path) if compared else None
+        corpus = SampledCorpus(files, documents, command.sample, sources, filters, evaluation)
         with catch_panics("the trainer"), hide_native_errors():
             counted = _count_by_job(command, corpus, options, launch, run)
             content, remarks = _train(command, corpus, options, counted)
@@ -84,16 +88,14 @@ def run_training(command: TrainTokenizer, call: Call, records: Any = None) -> li
 
 def _find_corpus(
     command: TrainTokenizer, temp_folder: str, console: Console, records: Any
-) -> tuple[Sequence[NamedSource], Sequence[InputFile], DocumentOptions]:
+) -> Corpus:
     """List the input, and find its format, as `find_corpus`.
 
     Of records that have no text an objective may make one.
     """
     maker = OBJECTIVES[command.for_].tokenizer_texts() if command.for_ else None
 
-    def find(
-        maker: TextMaker | None,
-    ) -> tuple[Sequence[NamedSource], Sequence[InputFile], DocumentOptions]:
+    def find(maker: TextMaker | None) -> Corpus:
         def choose(own: Mapping[str, Any]) -> DocumentOptions:
             return make_texts(replace(command.documents, **own), maker)
 
@@ -146,6 +148,8 @@ def _count_by_job(
         asdict(options),
         asdict(corpus.documents),
         command.corpus.source,
+        asdict(corpus.filters),
+        corpus.evaluation and corpus.evaluation[1].sha256,
         asdict(corpus.sample) | {"sample_bytes": corpus.sample.bytes},
         [(file.name, file.bytes, file.modified) for file in corpus.files],
         asdict(command.run.task_sizes),
@@ -164,7 +168,8 @@ _COUNTING_SPEED = 4
 
 def _is_small(corpus: SampledCorpus, engine: Engine) -> bool:
     """Whether a corpus is counted in this process, and not by a job."""
-    return isinstance(engine, LocalEngine) and not (
+    is_here = isinstance(engine, LocalEngine) and corpus.filters == FilterOptions()
+    return is_here and not (
         engine.count_workers(corpus.text_bytes // _COUNTING_SPEED) or engine.flags
     )
 

@@ -7,7 +7,7 @@ import; `counting_job` counts all others.
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,14 +16,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.corpus.document_options import CorpusReading, DocumentOptions, read_by_source
+from corpusmill.corpus.filters.functions import FilterOptions
+from corpusmill.corpus.filters.overlaps import Passages
 from corpusmill.corpus.input_formats import measure_rest, open_range, read_corpus
 from corpusmill.dataset.accounting import (
+    count_dropped,
     count_reasons,
     count_unread,
     describe_unfinished,
     split_files,
 )
-from corpusmill.dataset.manifest_entries import SourceFile
+from corpusmill.dataset.manifest_entries import Evaluation, SourceFile
 from corpusmill.errors import UserError, count_things, option
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.training.counted_words import (
@@ -68,12 +71,16 @@ class SampledCorpus:
         documents: the rules of documents, with a format.
         sample: which part of it is counted.
         sources: the parts of it that have names; empty where none has.
+        filters: which documents are left out.
+        evaluation: as of a `Recipe`.
     """
 
     files: Sequence[InputFile]
     documents: DocumentOptions
     sample: SampleOptions
     sources: Sequence[NamedSource] = ()
+    filters: FilterOptions = field(default_factory=FilterOptions)
+    evaluation: tuple[Passages, Evaluation] | None = None
 
     @cached_property
     def reading(self) -> CorpusReading:
@@ -190,6 +197,7 @@ def _read_documents(
                     counts[count_unread(planned.file_index)] += unread
                 counts["count.documents"] += int(np.count_nonzero(copies))
                 counts["filter.dropped"] += sum(batch.dropped.values())
+                counts.update({f"filter.dropped.{why}": n for why, n in batch.dropped.items()})
                 yield batch.documents, copies
 
 
@@ -203,8 +211,10 @@ def check_sample(counted: Counted, corpus: SampledCorpus) -> None:
     if not documents:
         raise _refuse_all(counted.counts)
     if counted.counts.get("filter.dropped", 0) == documents:
-        cause = f"it is true for none of the {documents:,} documents"
-        raise UserError(option("where", corpus.documents.where), cause, "Correct the condition")
+        where, listed = corpus.documents.where, _list_reasons(count_dropped(counted.counts))
+        cause = f"none of the {documents:,} documents is left ({listed})"
+        cure = f"Correct the condition, or the filters ({option('filter')})"
+        raise UserError(option("where", where) if where else option("input"), cause, cure)
     if not counted.counts.get("count.documents"):
         sample, taken = corpus.sample, [f"{one.name}@{one.repeat:g}" for one in corpus.sources]
         given = {"sample": sample.sample, "sample_bytes": sample.sample_bytes, "source": taken}
@@ -223,12 +233,13 @@ def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
     elif corpus.sample.sample is not None or any(part.repeat < 1 for part in corpus.sources):
         yield f"a sample: {sampled:,} of {documents:,} documents"
     if dropped := counts.get("filter.dropped", 0):
-        yield f"left out by --where: {dropped:,} of {documents:,} documents"
+        listed = _list_reasons(count_dropped(counts))
+        yield f"left out: {dropped:,} of {documents:,} documents ({listed})"
     trained, distinct = len(counted.words.counts), counts.get("total.distinct_words", 0)
     if trained < distinct:
         limits = "--max-distinct-words and --max-distinct-bytes"
         yield f"trained on {trained:,} of {distinct:,} distinct words, the most frequent ({limits})"
-    if rejects := _list_rejects(counts):
+    if rejects := _list_reasons(count_reasons(counts)):
         yield f"left out because they cannot be read: {rejects}"
     if unread := split_files(counts)[1]:
         files = [
@@ -239,13 +250,13 @@ def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
         yield f"warning: {unfinished[0].lower()}{unfinished[1:]}"
 
 
-def _list_rejects(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {reason}" for reason, count in count_reasons(counts).items())
+def _list_reasons(reasons: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
 
 
 def _refuse_all(counts: Mapping[str, int]) -> UserError:
     units = counts.get("read.lines", 0) + counts.get("read.rows", 0)
-    listed = _list_rejects(counts)
+    listed = _list_reasons(count_reasons(counts))
     rejects = f", of which these cannot be read: {listed}" if listed else ""
     cure = (
         f"The input holds only blank lines and titles: check {option('input')} "

@@ -141,9 +141,7 @@ class Recipe:
     @property
     def read_bytes(self) -> int:
         """Bytes that are read, those that are read twice counted twice."""
-        # Near-duplicates take a second reading for their keys, and a third for their sets.
-        times = 1 + self.filters.drop_duplicates + (2 if self.filters.near_duplicates else 0)
-        return self.input_bytes * times
+        return self.input_bytes * self.filters.readings
 
     @property
     def layout(self) -> Layout:

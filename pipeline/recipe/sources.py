@@ -106,13 +106,17 @@ def list_sources(
     return listed
 
 
+# The sources, if there are some, all files, and the rules of documents with a format.
+Corpus = tuple[Sequence[NamedSource], Sequence[InputFile], DocumentOptions]
+
+
 def find_corpus(
     named: InputOptions,
     choose: Callable[[Mapping[str, Any]], DocumentOptions],
     temp_folder: str,
     console: Console,
     records: Any,
-) -> tuple[Sequence[NamedSource], Sequence[InputFile], DocumentOptions]:
+) -> Corpus:
     """Return the sources, if there are some, all files, and the rules with a format.
 
     Args:

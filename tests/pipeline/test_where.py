@@ -152,11 +152,11 @@ def test_a_tokenizer_is_trained_on_these_records(lines: Path, tmp_path: Path) ->
     own = write_lines(tmp_path / "own.jsonl", TAKEN)
     flags = ("train-tokenizer", "--vocab-size", "300", "--model", "bpe")
     printed = run_here(*flags, "--input", lines, "--where", WHERE, "--output", both[0]).output
-    assert f"left out by --where: {400 - len(TAKEN)} of 400 documents" in printed
+    assert f"left out: {400 - len(TAKEN)} of 400 documents ({400 - len(TAKEN)} where)" in printed
     run_here(*flags, "--input", own, "--output", both[1])
     assert both[0].read_bytes() == both[1].read_bytes()
     none = ("--where", "lang = 'xx'", "--output", tmp_path / "c.json")
-    run_here(*flags, "--input", lines, *none, refused=["it is true for none of the 400 documents"])
+    run_here(*flags, "--input", lines, *none, refused=["none of the 400 documents is left"])
 
 
 def test_what_cannot_be_judged_is_refused(

@@ -85,8 +85,14 @@ def test_what_is_finished_is_not_counted_again(
 
 def test_counts_that_disagree_are_refused() -> None:
     counts = {"read.ranges": 2, "read.bytes": 9, "read.documents": 4, "count.documents": 4}
-    counts |= {"count.words": 7, "total.words": 7}
+    counts |= {"count.words": 7, "total.words": 7, "duplicates.documents": 4}
     check_counts(counts, 2, 9)
-    for name in ("read.ranges", "read.bytes", "count.documents", "total.words"):
-        with pytest.raises(RuntimeError, match=f"the counts of the stages disagree: {name} is"):
+    for name, problem in {
+        "read.ranges": "3 ranges read, but 2 ranges planned",
+        "read.bytes": "3 bytes read, but 9 bytes of input",
+        "count.documents": "3 documents tokenized, but 4 documents read",
+        "total.words": "3 words added up, but 7 words counted",
+        "duplicates.found": "3 duplicates found, but 0 duplicates dropped",
+    }.items():
+        with pytest.raises(RuntimeError, match=f"the counts of the stages disagree: {problem}"):
             check_counts(counts | {name: 3}, 2, 9)

@@ -20,9 +20,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
+from apache_beam.utils.shared import Shared
 
 from corpusmill.arrays import ragged
 from corpusmill.corpus.document_options import CorpusReading
+from corpusmill.dataset.accounting import compare_documents
 from corpusmill.knobs import knob
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.training.counted_words import (
@@ -37,6 +39,7 @@ from corpusmill.tokenization.training.training_options import TrainingOptions
 from corpusmill.tokenization.training.word_counters import WordCounter
 from corpusmill.tokenization.training.word_table import WordTable, hash_words
 from transforms.coders import NamedOutputs
+from transforms.corpus.duplicates import Screening
 from transforms.corpus.plan import read_task
 from transforms.corpus.read import TaskReader
 from transforms.elements import Segment, Task
@@ -85,15 +88,19 @@ def check_counts(counts: Mapping[str, int], ranges: int, read_bytes: int) -> Non
     Raises:
         RuntimeError: something was lost.
     """
-    expected = {"total.words": counts.get("count.words", 0), "read.ranges": ranges}
+    documents = counts.get("count.documents", 0) + counts.get("count.left_out", 0)
+    words, counted = counts.get("total.words", 0), counts.get("count.words", 0)
+    compared = [
+        ("words added up", words, "words counted", counted),
+        ("ranges read", counts.get("read.ranges", 0), "ranges planned", ranges),
+        *compare_documents({**counts, "tokenize.documents": documents}),
+    ]
     if read_bytes >= 0:
-        expected["read.bytes"] = read_bytes
-    others = counts.get("filter.dropped", 0) + counts.get("count.left_out", 0)
-    expected["count.documents"] = counts.get("read.documents", 0) - others
+        compared.append(("bytes read", counts.get("read.bytes", 0), "bytes of input", read_bytes))
     problems = [
-        f"{name} is {counts.get(name, 0):,} in place of {number:,}"
-        for name, number in expected.items()
-        if counts.get(name, 0) != number
+        f"{number:,} {name}, but {other:,} {other_name}"
+        for name, number, other_name, other in compared
+        if number != other
     ]
     if problems:
         raise RuntimeError("the counts of the stages disagree: " + "; ".join(problems))
@@ -162,6 +169,7 @@ class Counting:
         partitions: number of partitions.
         share: share of the documents that are counted.
         layout: its seed decides which, and its sources how often.
+        screening: which documents are left out.
     """
 
     options: TrainingOptions
@@ -170,6 +178,7 @@ class Counting:
     partitions: int = 1
     share: float = 1.0
     layout: Layout = field(default_factory=partial(Layout, 0, 1, 0))
+    screening: Screening = field(default_factory=Screening)
 
 
 def count_partitions(text_bytes: int) -> int:
@@ -177,8 +186,13 @@ def count_partitions(text_bytes: int) -> int:
     return min(MOST_PARTITIONS, 1 + text_bytes // PARTITION_BYTES)
 
 
-def count_task(counting: Counting, task: Task) -> Iterator[Output]:
+def count_task(counting: Counting, task: Task, shared: Shared) -> Iterator[Output]:
     """Count the words of a task, and write them to files.
+
+    Args:
+        counting: how words are counted.
+        task: the task.
+        shared: that of `Screening.list_steps`.
 
     Yields:
         WORDS: a segment for each partition, in each file.
@@ -186,7 +200,8 @@ def count_task(counting: Counting, task: Task) -> Iterator[Output]:
     """
     ranges, tally = read_task(task), Tally()
     log_begin(f"task-{task.number}", ranges)
-    reader = TaskReader(counting.documents, counting.place, tally, keeps_rejects=False)
+    steps = [*counting.screening.list_steps(task, shared)]
+    reader = TaskReader(counting.documents, counting.place, tally, steps, keeps_rejects=False)
     counter, layout = counting.options.make_counter(), counting.layout
     for documents in reader.read(ranges):
         ids = documents.column("document").to_numpy()
@@ -272,11 +287,12 @@ class _CountTask(beam.DoFn):
     """Count the words of a task, unless the journal says that it is finished."""
 
     def __init__(self, counting: Counting) -> None:
-        self._counting = counting
+        self._counting, self._shared = counting, Shared()
 
     def process(self, element: Task) -> Iterator[KeyedSegment]:
         journal, name = Journal(self._counting.place), f"task-{element.number}"
-        for tag, value in run_once(journal, name, lambda: count_task(self._counting, element)):
+        counting, shared = self._counting, self._shared
+        for tag, value in run_once(journal, name, lambda: count_task(counting, element, shared)):
             yield (value.bucket, value) if tag == WORDS else TaggedOutput(tag, value)
 
 

@@ -84,6 +84,12 @@ class FilterOptions(CheckedOptions):
             raise UserError(option("filter", self.filter), cause, cure)
 
     @property
+    def readings(self) -> int:
+        """How many times the input is read."""
+        # Near-duplicates take a second reading for their keys, and a third for their sets.
+        return 1 + self.drop_duplicates + (2 if self.near_duplicates else 0)
+
+    @property
     def near_duplicates(self) -> dict[str, float]:
         """The options that choose near-duplicates, by name; empty where these are kept."""
         similarity, rows = self.drop_near_duplicates, self.near_duplicate_rows

@@ -73,7 +73,7 @@ RULES = {
     QWEN2: (True, 1, False, False), O200K: (True, 3, True, False), DEEPSEEK: (True, 3, False, True),
 }  # fmt: skip
 # These take the last character of white space from what follows it, line breaks included.
-GPT2_ALIKE = frozenset({GPT2, DIGITS, DIGITS3})
+GPT2S = frozenset({GPT2, DIGITS, DIGITS3})
 
 
 @cache

@@ -17,13 +17,7 @@ from tokenizers import Tokenizer
 
 from corpusmill.arrays.intrinsics import borrow, space_at, space_before, trailing_zeros
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.tokenization.compiled.byte_level_pieces import (
-    DEEPSEEK,
-    GPT2,
-    GPT2_ALIKE,
-    O200K,
-    RULES,
-)
+from corpusmill.tokenization.compiled.byte_level_pieces import DEEPSEEK, GPT2, GPT2S, O200K, RULES
 from corpusmill.tokenization.compiled.seams import SIGNS
 from corpusmill.tokenization.compiled.units import (
     CUT,
@@ -183,9 +177,9 @@ def choose_line_rule(tokenizer_json: Part) -> LineRule:
     crosses = any(sign in content for content in inner for sign in SIGNS)
     if takes_left or crosses or any(step.get("add_prefix_space") for step in steps):
         return "whole"
-    if pattern in {*GPT2_ALIKE, O200K, DEEPSEEK} and list_steps(tokenizer_json, "normalizer"):
+    if pattern in {*GPT2S, O200K, DEEPSEEK} and list_steps(tokenizer_json, "normalizer"):
         return "whole"
-    if pattern not in GPT2_ALIKE:
+    if pattern not in GPT2S:
         return "after-breaks"
     recognized = all(token["content"].startswith(("<", "[")) for token in added)
     return "around-breaks" if recognized else "whole"

@@ -5,15 +5,7 @@ from typing import Literal
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from corpusmill.tokenization.compiled.byte_level_pieces import (
-    CL100K,
-    DEEPSEEK_STEPS,
-    DIGITS,
-    DIGITS3,
-    GPT2,
-    O200K,
-    QWEN2,
-)
+from corpusmill.tokenization.compiled import byte_level_pieces as pieces
 
 NormalizerName = Literal["nfc", "nfd", "nfkc", "nfkd", "lowercase", "strip-accents"]
 
@@ -41,8 +33,9 @@ def make_normalizer(
 
 # Of byte-level BPE: the regular expressions that cut text one after the other.
 PATTERNS = {
-    "gpt2": (GPT2,), "digits": (DIGITS,), "digits3": (DIGITS3,), "cl100k": (CL100K,),
-    "llama3": (CL100K,), "qwen2": (QWEN2,), "o200k": (O200K,), "deepseek3": DEEPSEEK_STEPS,
+    "gpt2": (pieces.GPT2,), "digits": (pieces.DIGITS,), "digits3": (pieces.DIGITS3,),
+    "cl100k": (pieces.CL100K,), "llama3": (pieces.CL100K,), "qwen2": (pieces.QWEN2,),
+    "o200k": (pieces.O200K,), "deepseek3": pieces.DEEPSEEK_STEPS,
 }  # fmt: skip
 
 

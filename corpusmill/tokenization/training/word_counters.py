@@ -214,9 +214,7 @@ class WordCounter(ABC):
             self.counted += progress.written * int(self._copies[0])
         return left[: progress.left]
 
-    def _count_left(
-        self, cut: CutWords, text: npt.NDArray[np.uint8], left: npt.NDArray[np.int64]
-    ) -> None:
+    def _count_left(self, cut: CutWords, text: np.ndarray, left: np.ndarray) -> None:
         """Count the words of stretches of text that the library cuts."""
         words: list[str] = []
         for start, stop in left.tolist():
@@ -251,9 +249,8 @@ class ByteLevelCounter(WordCounter):
         self._adds_space, self._pattern = add_prefix_space, pattern
         self._regex = "\n".join(PATTERNS.get(pattern, (pattern,)))
         self._split = word_cutter(None, pre_tokenizers.Sequence(split_by(pattern)))
-        self._rules = None
-        if rules := RULES.get(self._regex):
-            self._rules = PieceRules(character_classes(self._regex), *rules)
+        rules = RULES.get(self._regex)
+        self._rules = rules and PieceRules(character_classes(self._regex), *rules)
 
     def _count(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
         if self._adds_space:
@@ -266,9 +263,7 @@ class ByteLevelCounter(WordCounter):
                 left = self._count_pieces(text, offsets)
         self._count_left(self._cut, text, left)
 
-    def _count_pieces(
-        self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]
-    ) -> npt.NDArray[np.int64]:
+    def _count_pieces(self, text: np.ndarray, offsets: np.ndarray) -> npt.NDArray[np.int64]:
         """Count what is compiled, and return the stretches that are left."""
 
         def cut(progress: kernels.Progress, left: np.ndarray) -> Any:

@@ -245,6 +245,69 @@ def test_of_a_source_that_is_taken_in_part_the_documents_of_a_build_count(source
     assert kept < read < counts["tokenize.copies"] + counts["filter.dropped.not-drawn"]
 
 
+FILTERS = """
+def short(text, metadata):
+    return "too-short" if len(text) < 40 else None
+
+def everything(text, metadata):
+    return "unwanted"
+"""
+
+
+@pytest.fixture
+def repeated(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Texts, of which some are short, equal to others, or nearly; `rows.jsonl` has them."""
+    (tmp_path / "filters_of_training.py").write_text(FILTERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    lines = [line.strip() for line in sample.read_text("utf-8").splitlines() if line.strip()]
+    texts = [*lines, *lines[20:60], "tiny", *(f"{line} indeed" for line in lines[:40])]
+    (tmp_path / "rows.jsonl").write_text("\n".join(json.dumps({"text": one}) for one in texts))
+    (tmp_path / "evaluation.txt").write_text("\n".join(lines[70:90]))
+    return texts
+
+
+def test_documents_are_left_out_as_a_build_leaves_them_out(
+    repeated: list[str], tmp_path: Path
+) -> None:
+    flags: list[str | Path] = ["--input", tmp_path / "rows.jsonl", "--drop-duplicates"]
+    flags += ["--filter", "filters_of_training:short"]
+    bpe = ("--model", "bpe", "--vocab-size", "400")
+    trained, printed = train_sources(tmp_path / "0.json", *bpe, *flags)
+    kept = [text for text in dict.fromkeys(repeated) if len(text) >= 40]
+    duplicates = sum(len(text) >= 40 for text in repeated) - len(kept)
+    assert f"{duplicates} duplicate" in printed
+    (tmp_path / "kept.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in kept))
+    kept_flags = ("--input", tmp_path / "kept.jsonl")
+    assert train_sources(tmp_path / "1.json", *bpe, *kept_flags)[0] == trained
+    flags += ["--drop-near-duplicates", "0.8", "--drop-overlap-with", tmp_path / "evaluation.txt"]
+    expected = train_sources(tmp_path / "0.json", *bpe, *flags)
+    assert train_sources(tmp_path / "0.json", *bpe, *flags, *TWO_WORKERS) == expected
+    _, printed = expected
+    made = ("--tokenizer", tmp_path / "0.json", "--output", tmp_path / "out", "--num-shards", "1")
+    run_here("gpt", *made, *flags)
+    counts = read_manifest_json(tmp_path / "out")["counts"]
+    dropped, read = counts["filter.dropped"], counts["read.documents"]
+    assert f"left out: {dropped} of {read} documents (" in printed
+    for why in ("duplicate", "too-short", "near-duplicate", "overlap"):
+        assert f"{counts[f'filter.dropped.{why}']} {why}" in printed
+
+
+def test_filters_that_cannot_be_or_leave_nothing_are_refused(
+    repeated: list[str], tmp_path: Path
+) -> None:
+    for flags, part in (
+        (("--filter", "nowhere:no"), "--filter nowhere:no"),
+        (("--near-duplicate-bands", "2"), "it needs --drop-near-duplicates"),
+        (("--drop-overlap-with", "nowhere.txt"), "--drop-overlap-with nowhere.txt: no such file"),
+        (
+            ("--filter", "filters_of_training:everything", "--drop-duplicates"),
+            f"none of the {len(repeated)} documents is left ({len(repeated)} unwanted)",
+        ),
+    ):
+        train(tmp_path / "rows.jsonl", tmp_path / "t.json", *flags, refused=[part])
+        assert not (tmp_path / "t.json").exists()
+
+
 def test_sources_that_cannot_be_are_refused(sources: Path) -> None:
     text = sources / "a.txt"
     for flags, part in (
