@@ -272,6 +272,16 @@ def keep_alphabet(words: CountedWords, most: int) -> CountedWords:
     return CountedWords(words.words.filter(pa.array(is_known)), words.counts[is_known])
 
 
+def cover_characters(words: CountedWords, share: float) -> set[str]:
+    """Return the most frequent characters, that together are a share of all in the words."""
+    codes, begins = _read_codes(words)
+    copies = np.repeat(words.counts, np.diff(begins, append=len(codes)))
+    totals = np.bincount(codes, copies)
+    order = np.argsort(-totals, kind="stable")
+    most = np.searchsorted(np.cumsum(totals[order]), share * totals.sum()) + 1
+    return {chr(code) for code in order[:most].tolist() if totals[code]}
+
+
 def _read_codes(words: CountedWords) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
     """Return the code points of all words one after the other, and where each word begins."""
     text = words.words.cast(pa.large_string())
