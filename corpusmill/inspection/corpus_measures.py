@@ -107,7 +107,7 @@ def measure_text(documents: pa.RecordBatch, tokenized: pa.RecordBatch) -> Measur
 
     Returns:
         The counts "bytes", "characters" and "words"; and "script.<name>.<bytes, words or tokens>"
-        of the documents that begin in a script.
+        of the documents in whose middle most letters are of a script.
     """
     sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
     text, offsets = ragged.from_arrow(sentences)
@@ -119,27 +119,26 @@ def measure_text(documents: pa.RecordBatch, tokenized: pa.RecordBatch) -> Measur
         documents.column("document").to_pylist(), pairwise(document_offsets.tolist()), strict=True
     ):
         characters, words = count_words(text, offsets[first : end + 1])
-        begin, size = offsets[first], int(offsets[end] - offsets[first])
-        beginning = text[begin : begin + min(size, _BEGINNING)].tobytes()
-        script = _find_script(beginning.decode(errors="ignore"))
-        of_script = {"bytes": size, "words": words, "tokens": tokens.get(number, 0)}
-        counts.update(bytes=size, characters=characters, words=words)
-        counts.update({f"script.{script}.{name}": value for name, value in of_script.items()})
+        size = int(offsets[end] - offsets[first])
+        begin = offsets[first] + max(0, size - _MIDDLE) // 2
+        middle = text[begin : min(begin + _MIDDLE, offsets[end])].tobytes().decode(errors="ignore")
+        letters = Counter(map(_name_script, filter(str.isalpha, middle)))
+        script = max(letters, key=letters.__getitem__, default="no letters")
+        counts["characters"] += characters
+        for name, value in (("bytes", size), ("words", words), ("tokens", tokens.get(number, 0))):
+            counts[f"script.{script}.{name}"] += value
+            counts[name] += value
+    del counts["tokens"]  # counted by `measure_tokens`
     return Measures(counts)
 
 
-# Bytes of a document that say which script it is in.
-_BEGINNING = 500
-
-
-def _find_script(text: str) -> str:
-    """Return the script of most letters: the first word of their names in Unicode."""
-    names = Counter(map(_name_script, filter(str.isalpha, text)))
-    return max(names, key=names.__getitem__, default="no letters")
+# Bytes in the middle of a document that say which script it is in.
+_MIDDLE = 120
 
 
 @cache
 def _name_script(letter: str) -> str:
+    """Return the first word of a letter's name in Unicode, which is that of its script."""
     return unicodedata.name(letter, "other").split()[0].replace("CJK", "Han").capitalize()
 
 

@@ -77,7 +77,7 @@ class ExtensionOptions(training_options.TrainingOptions):
         model, added = described["model"], added_tokens(described)
         prefix = model.get("continuing_subword_prefix") or ""
         model["vocab"] |= {token["content"]: token["id"] for token in added}
-        self._add_characters(words, model)
+        self._add_characters(words, model, prefix)
         names = {number: text for text, number in model["vocab"].items()}
         texts = [names.get(number, f"{_NONE}{number}") for number in range(max(names) + 1)]
         necessary = "its tokens and the characters that it lacks"
@@ -91,17 +91,14 @@ class ExtensionOptions(training_options.TrainingOptions):
         learned, pairs = train_merges(pieces, numbers, texts, *sizes, prefix)
         model["vocab"] |= {learned[number]: number for number in range(len(texts), len(learned))}
         if model["type"] == "BPE":
-            merges = [one.split(" ") if isinstance(one, str) else one for one in model["merges"]]
-            # A second merge of a pair would take the place of the first one.
-            known = {*map(tuple, merges)}
-            made = ((*pair, pair[0] + pair[1].removeprefix(prefix)) for pair in pairs)
-            merges += [one[:2] for one in made if one[:2] not in known and others.isdisjoint(one)]
-            model["merges"] = merges
+            made = {pair: (*pair, pair[0] + pair[1].removeprefix(prefix)) for pair in pairs}
+            new = [pair for pair, parts in made.items() if others.isdisjoint(parts)]
+            # A pair that is merged already keeps its place.
+            model["merges"] = [*dict.fromkeys([*map(tuple, model["merges"]), *new])]
         return str(Tokenizer.from_str(json.dumps(described)).to_str(pretty=True))
 
-    def _add_characters(self, words: CountedWords, model: dict[str, Any]) -> None:
+    def _add_characters(self, words: CountedWords, model: dict[str, Any], prefix: str) -> None:
         """Add the characters that the tokenizer lacks."""
-        prefix = model.get("continuing_subword_prefix") or ""
         suffix = model.get("end_of_word_suffix") or ""
         covered = counted_words.cover_characters(words, self.character_coverage)
         found = counted_words.find_characters(words)

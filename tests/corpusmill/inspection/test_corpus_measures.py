@@ -66,9 +66,10 @@ def test_measures_of_parts_add_up_to_the_whole(documents: list[list[str]], cut: 
     assert parts == measure_text(batch, tokenized)
 
 
-def test_tokens_are_counted_by_the_script_that_a_document_begins_in() -> None:
+def test_tokens_are_counted_by_the_script_in_the_middle_of_a_document() -> None:
     documents = {
-        "Latin": ["the sea", "и мир"], "Cyrillic": ["мир и свет the"], "Han": ["（海）a"],
+        "Latin": ["и" * 60, "the sea " * 15, "и" * 60],
+        "Cyrillic": ["мир и свет the"], "Han": ["（海）a"],
         "no letters": ["12 !"], "Hiragana": ["海の" + "は" * 9],
     }  # fmt: skip
     # Documents 1 and 3 have no tokens, and the others one each and their number.
@@ -76,7 +77,7 @@ def test_tokens_are_counted_by_the_script_that_a_document_begins_in() -> None:
     counts = measure_text(text_of([*documents.values()]), tokenized).counts
     tokens = {name: counts[f"script.{name}.tokens"] for name in documents}
     assert tokens == {"Latin": 1, "Cyrillic": 0, "Han": 3, "no letters": 0, "Hiragana": 5}
-    assert counts["script.Latin.words"] == 4
+    assert counts["script.Latin.words"] == 32
     assert counts["script.Han.bytes"] == len("（海）a".encode())
     assert {name.split(".")[1] for name in counts if "." in name} == {*documents}
 
