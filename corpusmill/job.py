@@ -179,7 +179,7 @@ def train_tokenizer(
         output: the tokenizer.json to write.
         model: "wordpiece", "bpe", "wordlevel" or "unigram"; by default "wordpiece", or the one that
             suits the objective that for_ names.
-        options: those of the command `corpusmill train-tokenizer`, with underscores: for_,
+        options: those of the command `corpusmill train-tokenizer`, with underscores: for_, extend,
             vocab_size, min_frequency, special_tokens, sample, replace and so on.
 
     Returns:

@@ -29,7 +29,7 @@ from corpusmill.corpus.filters.functions import FilterOptions
 from corpusmill.corpus.filters.near_duplicates import KEY_BYTES
 from corpusmill.dataset.manifest import Manifest
 from corpusmill.formats.output_options import OutputOptions
-from corpusmill.inspection.corpus_measures import measure_tokens
+from corpusmill.inspection.corpus_measures import classify_tokens, measure_tokens
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.random_documents import candidate_limit
@@ -255,6 +255,7 @@ def measure_job(
         unknown=tokenizer.special.unk_id,
         marked=bool(job.objective.words),
         cut=bool(job.tokenizing.cuts),
+        kinds=classify_tokens(tokenizer.json, tokenizer.vocab_size),
     )
     tasks, counts, _ = plan_tasks(pipeline, job)
     measured = tasks | "MeasureDocuments" >> MeasureDocuments(

@@ -176,8 +176,9 @@ class CorpusOptions(InputOptions):
 
     tokenizer: str
     """A Hugging Face tokenizer.json, a BERT vocab.txt, a vocab.json with a merges.txt beside it, a
-    .tiktoken or SentencePiece .model file, or a folder with one of these; tiktoken:NAME; or the
-    name of a model on the Hugging Face hub, with or without @REVISION."""
+    .tiktoken or SentencePiece .model file, or a folder with one of these; tiktoken:NAME; the
+    name of a model on the Hugging Face hub, with or without @REVISION; or bytes, for which no file
+    is needed (a file of this name is ./bytes)."""
     num_shards: Annotated[int | None, Range(1, MAX_SHARDS)] = None
     """Number of files of the train split; by default, one for about every 256 MB of examples, and
     more where documents have fewer than 64 bytes."""

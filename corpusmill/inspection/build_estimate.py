@@ -156,6 +156,7 @@ def estimate_build(
             "share": scale.share,
             "rows": rows,
             "distinct_rows": min(rows, estimate_distinct(sketch)),
+            "used_ids": len(np.unique(pool.token_ids >> bool(objective.words))),
         },
         "splits": {
             name: {"shards": number, **_estimate_split(scale, built[name])}

@@ -5,9 +5,12 @@ as in HdrHistogram (Tene, 2012): each length below 128 has its own bin, and abov
 has 64 bins, so that no bin is wider than 1.6 % of its values.
 """
 
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +19,7 @@ import pyarrow as pa
 
 from corpusmill.arrays import ragged
 from corpusmill.corpus.text.line_kernels import count_words
+from corpusmill.tokenization.growth import load_tokenizer
 from corpusmill.tokenization.tokenizer_file import ids_of
 
 DISTRIBUTIONS = ("tokens_per_document", "sentences_per_document", "tokens_per_sentence")
@@ -94,21 +98,56 @@ def quantile(bins: Sequence[Bin], share: float) -> int:
     return 0
 
 
-def measure_text(documents: pa.RecordBatch) -> Measures:
-    """Count the bytes, characters and words of documents.
+def measure_text(documents: pa.RecordBatch, tokenized: pa.RecordBatch) -> Measures:
+    """Count the bytes, characters and words of documents, and their tokens by script.
 
     Args:
         documents: `corpusmill.corpus.batches.TEXT_SCHEMA`.
+        tokenized: those of them that have tokens, as `measure_tokens` takes them.
 
     Returns:
-        The counts "bytes", "characters" and "words".
+        The counts "bytes", "characters" and "words"; and "script.<name>.<bytes, words or tokens>"
+        of the documents in whose middle most letters are of a script.
     """
     sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
     text, offsets = ragged.from_arrow(sentences)
-    offsets = offsets[document_offsets[0] : document_offsets[-1] + 1].astype(np.int64)
-    characters, words = count_words(text, offsets)
-    size = int(offsets[-1] - offsets[0])
-    return Measures(Counter({"bytes": size, "characters": characters, "words": words}))
+    offsets, counts = offsets.astype(np.int64), Counter[str]()
+    pieces, rows = ragged.from_arrow(tokenized.column("sentences"))
+    sizes = np.diff(ragged.from_arrow(pieces)[1][rows]).tolist()
+    tokens = dict(zip(tokenized.column("document").to_pylist(), sizes, strict=True))
+    for number, (first, end) in zip(
+        documents.column("document").to_pylist(), pairwise(document_offsets.tolist()), strict=True
+    ):
+        characters, words = count_words(text, offsets[first : end + 1])
+        size = int(offsets[end] - offsets[first])
+        begin = offsets[first] + max(0, size - _MIDDLE) // 2
+        middle = text[begin : min(begin + _MIDDLE, offsets[end])].tobytes().decode(errors="ignore")
+        letters = Counter(map(_name_script, filter(str.isalpha, middle)))
+        script = max(letters, key=letters.__getitem__, default="no letters")
+        counts["characters"] += characters
+        for name, value in (("bytes", size), ("words", words), ("tokens", tokens.get(number, 0))):
+            counts[f"script.{script}.{name}"] += value
+            counts[name] += value
+    del counts["tokens"]  # counted by `measure_tokens`
+    return Measures(counts)
+
+
+# Bytes in the middle of a document that say which script it is in.
+_MIDDLE = 120
+
+
+@cache
+def _name_script(letter: str) -> str:
+    """Return the first word of a letter's name in Unicode, which is that of its script."""
+    return unicodedata.name(letter, "other").split()[0].replace("CJK", "Han").capitalize()
+
+
+def classify_tokens(tokenizer_json: str, vocab_size: int) -> npt.NDArray[np.uint8]:
+    """Return uint8[ids]: 2 for parts of a character, 1 for single characters, 0 for others."""
+    tokenizer, ids = load_tokenizer(tokenizer_json), [[number] for number in range(vocab_size)]
+    texts = tokenizer.decode_batch(ids, skip_special_tokens=False)
+    kinds = [2 if "\ufffd" in text else int(len(text.strip()) == 1) for text in texts]
+    return np.array(kinds, np.uint8)
 
 
 def measure_tokens(
@@ -116,6 +155,7 @@ def measure_tokens(
     unknown: int | None,
     marked: bool = False,
     cut: bool = False,
+    kinds: npt.NDArray[np.uint8] | None = None,
 ) -> Measures:
     """Count the tokens of documents, by kind, and the lengths of documents and sentences.
 
@@ -125,9 +165,11 @@ def measure_tokens(
         marked: whether ids are marked (`corpusmill.tokenization.tokenizer_file`).
         cut: whether documents, each of one sentence, were cut into pieces
             (`corpusmill.tokenization.text_cuts`).
+        kinds: as of `classify_tokens`; None if they are not counted.
 
     Returns:
-        The counts "documents", "sentences", "tokens" and "unknown_tokens", and DISTRIBUTIONS.
+        The counts "documents", "sentences", "tokens" and "unknown_tokens", perhaps "part_tokens"
+        and "character_tokens", and DISTRIBUTIONS.
     """
     sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
     token_ids, sentence_offsets = ragged.from_arrow(sentences)
@@ -148,6 +190,9 @@ def measure_tokens(
             unknown_tokens=int(np.count_nonzero(token_ids == (-1 if unknown is None else unknown))),
         )
     )
+    if kinds is not None:
+        _, characters, parts = np.bincount(kinds[token_ids], minlength=3).tolist()
+        measures.counts.update(part_tokens=parts, character_tokens=characters)
     values = (
         np.diff(sentence_offsets[document_offsets].astype(np.int64)),
         np.diff(document_offsets),

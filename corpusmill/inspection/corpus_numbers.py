@@ -7,14 +7,16 @@
      "counts": {"read.documents": 9, "tokenize.empty_documents": 0, "measure.words": 70, ...},
      "text": {"bytes": 340, "characters": 330, "words": 70},
      "tokens": {"tokens": 91, "per_word": 1.3, "bytes_per_token": 3.7, "characters_per_token": 3.6,
-                "unknown_share": 0.01, "special_share": 0.0},
+                "unknown_share": 0.01, "character_share": 0.2, "part_share": 0.0,
+                "special_share": 0.0},
+     "scripts": {"Latin": {"bytes": 340, "words": 70, "tokens": 91}},
      "distributions": {"tokens_per_document": {"count": 9, "mean": 10.1, "median": 9, "p90": 17,
                        "p99": 20, "max": 21, "bins": [[first, last, number, sum], ...]}, ...},
      "rejects": {"number": 1, "reasons": {"invalid-utf-8": 1},
                  "examples": [{"file": "a.txt", "offset": 7, "length": 5, "reason": ..., ...}]},
 
      "build": {"exact": true, "sample": {"documents": 9, "tokens": 91, "share": 1.0, "rows": 90,
-                                         "distinct_rows": 90},
+                                         "distinct_rows": 90, "used_ids": 80},
                "splits": {"train": {"shards": 1,
                                     "rows": {"value": 90, "low": 90, "high": 90},
                                     "tokens": {...}, "bytes": {...}, "built_bytes": {...},
@@ -85,11 +87,13 @@ def collect_numbers(
         and not name.startswith(("pool.", "candidates.", "write."))
         and not is_of_the_run(name)
     }
+    scripts = sorted({name.rpartition(".")[0] for name in parts_of(measured, "script.")})
     text = {name: measured.get(name, 0) for name in ("bytes", "characters", "words")}
     return {
         "counts": dict(sorted(plain.items())),
         "text": text,
         "tokens": describe_tokens(measured, plain.get("tokenize.special_tokens_in_text", 0)),
+        "scripts": {name: parts_of(measured, f"script.{name}.") for name in scripts},
         "distributions": {
             name: describe_bins(read_bins(name, measured), largest.get(name, 0))
             for name in DISTRIBUTIONS
@@ -120,6 +124,8 @@ def describe_tokens(measured: Mapping[str, int], special_tokens: int = 0) -> dic
         "bytes_per_token": share("bytes", tokens),
         "characters_per_token": share("characters", tokens),
         "unknown_share": share("unknown_tokens", tokens),
+        "character_share": share("character_tokens", tokens),
+        "part_share": share("part_tokens", tokens),
         "special_share": special_tokens / tokens if tokens else None,
     }
 
@@ -154,7 +160,8 @@ def report_sections(numbers: Mapping[str, Any]) -> tuple[Section, ...]:
     """
     return (
         Section("text", tuple(_text_figures(numbers))),
-        Section("tokens", tuple(_token_figures(numbers["tokens"]))),
+        Section("tokens", tuple(_token_figures(numbers))),
+        Section("scripts", tuple(_script_figures(numbers["scripts"]))),
         Section("lengths", tuple(_length_figures(numbers["distributions"]))),
         Section("rejects", tuple(_reject_figures(numbers))),
         Section("a build", tuple(_build_figures(numbers["build"]))),
@@ -248,19 +255,33 @@ def _text_figures(numbers: Mapping[str, Any]) -> Iterator[Figure]:
     yield count_figure("characters", text["characters"], meaning)
 
 
-def _token_figures(tokens: Mapping[str, Any]) -> Iterator[Figure]:
+def _token_figures(numbers: Mapping[str, Any]) -> Iterator[Figure]:
+    tokens = numbers["tokens"]
     yield count_figure("tokens", tokens["tokens"], "special tokens of examples not counted")
     figures = (
         ("per_word", "tokens per word", "the fertility of the tokenizer"),
         ("bytes_per_token", "bytes per token", "of text, without separators of sentences"),
         ("characters_per_token", "characters per token", "likewise"),
         ("unknown_share", "unknown", "of the tokens replace text that the vocabulary cannot spell"),
+        ("character_share", "single characters", "of the tokens"),
+        ("part_share", "parts of characters", "of the tokens: bytes that are none by themselves"),
         ("special_share", "special", "special tokens written in the text, for each token"),
     )
     for name, shown, meaning in figures:
         if (value := tokens[name]) is not None:
             text = f"{100 * value:.3f} %" if name.endswith("_share") else f"{value:.3f}"
             yield Figure(shown, value, text, meaning)
+    unused = numbers["tokenizer"]["vocab_size"] - numbers["build"]["sample"]["used_ids"]
+    yield count_figure("unused ids", unused, "of the vocabulary, special ones too; in the sample")
+
+
+def _script_figures(scripts: Mapping[str, Mapping[str, int]]) -> Iterator[Figure]:
+    total = sum(counts["bytes"] for counts in scripts.values())
+    for name, counts in sorted(scripts.items(), key=lambda item: -item[1]["bytes"]):
+        per_word, per_byte = (counts["tokens"] / max(1, counts[of]) for of in ("words", "bytes"))
+        meaning = f"tokens per word, {per_byte:.3f} per byte; such documents have "
+        meaning += f"{100 * counts['bytes'] / max(1, total):.1f} % of the text"
+        yield Figure(name, per_word, f"{per_word:.3f}", meaning)
 
 
 def _length_figures(distributions: Mapping[str, Mapping[str, Any]]) -> Iterator[Figure]:

@@ -165,8 +165,9 @@ def write_plainly(segment: Segment) -> str:
         words += "}" * (was_learned and not is_learned)
         words += "" if piece.joined or not words else " "
         words += "{" * (is_learned and not was_learned)
-        forms = {"masked": "[MASK->{}]", "kept": "[={}]", "replaced": f"[{piece.shown}->{{}}]"}
-        words += forms.get(piece.kind, "{}").format(piece.text)
+        begins = {"masked": "[MASK->", "kept": "[=", "replaced": f"[{piece.shown}->"}
+        begin = begins.get(piece.kind, "")
+        words += f"{begin}{piece.text}]" if begin else piece.text
         was_learned = is_learned
     return words + "}" * was_learned
 

@@ -19,6 +19,7 @@ from corpusmill.dataset.manifest_entries import NEAR_DUPLICATES, weigh
 from corpusmill.errors import Spelling, as_flag, count_things, option, spell
 from corpusmill.inspection.facts import FEWEST_ROWS, USUAL, Facts, parts_of, suggest_length
 from corpusmill.layout.placement import SPLIT_NAMES
+from corpusmill.tokenization.tokenizer_file import BYTES_FORM
 
 __all__ = ["USUAL", "Finding", "find"]
 
@@ -181,6 +182,8 @@ def _check_tokenizer(facts: Facts) -> Iterator[Finding]:
     cause = f"The vocabulary of {tokenizer.name} cannot spell the text"
     cure = "Give a tokenizer of the text's language, or train one with train-tokenizer"
     yield from judge("unknown tokens", share, what, cause, cure)
+    if tokenizer.form == BYTES_FORM:
+        return  # it has a token for each byte by choice
     letters = size - facts.count("tokenize.letter_bytes")
     value = facts.tokens / letters if letters else 0.0
     what = f"The text has {value:.2f} tokens for each letter, where a Chinese character counts as "

@@ -435,6 +435,7 @@ def _post_processor_names(role: str, step: Mapping[str, Any]) -> Iterator[str]:
 
 
 TOKENIZER_JSON = "tokenizer.json"
+BYTES_FORM = "tokenizer of bytes"
 PATTERN_CHOICES = "gpt2, r50k, p50k, cl100k, o200k or a regular expression"
 
 # The largest vocabulary: kernels and libraries keep a table of all ids up to the largest.

@@ -69,7 +69,8 @@ class GivenOptions(TypedDict, total=False):
     limit_alphabet: int
     """wordpiece: how many characters the vocabulary may have, the most frequent; all by default."""
     character_coverage: float
-    """unigram: the share of the corpus' characters that the vocabulary covers; 1 by default."""
+    """unigram: the share of the corpus' characters that the vocabulary covers; 1 by default. With
+    --extend 0.9995, with the characters that the tokenizer has."""
     pattern: str
     """bpe: how text is cut into words, which no token crosses: gpt2 (the default), cl100k (GPT-4),
     o200k (GPT-4o), llama3, qwen2, deepseek3, digits (gpt2, but each digit is a word) or digits3 (up
@@ -102,6 +103,9 @@ class TrainTokenizer:
     corpus: InputOptions = field(default_factory=InputOptions)
     output: str
     """The tokenizer.json to write."""
+    extend: str | None = None
+    """A tokenizer, as for a build, that gets new tokens from the corpus, up to --vocab-size in all;
+    its own tokens keep their ids. Of BPE, byte-level or not, and WordPiece."""
     model: Literal["wordpiece", "bpe", "wordlevel", "unigram"] | None = None
     """The kind of tokenizer: BERT's WordPiece, byte-level BPE, whole words, or a unigram model. By
     default wordpiece, or the one that suits the objective of --for."""
@@ -134,6 +138,8 @@ class TrainTokenizer:
         Raises:
             UserError: the objective cannot be used.
         """
+        if self.extend is not None:
+            return SuitedTokenizer("extension")
         suited = SuitedTokenizer("wordpiece")
         if self.for_ is not None:
             suited = OBJECTIVES[self.for_].suited_tokenizer

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -19,6 +20,9 @@ from corpusmill.corpus.records.record_documents import NoTextError
 from corpusmill.errors import UserError, catch_panics, count_things, option
 from corpusmill.location import Location
 from corpusmill.objectives.registry import OBJECTIVES
+from corpusmill.tokenization.sources.read import read_tokenizer
+from corpusmill.tokenization.tokenizer_file import TokenizerFile, describe_tokenizer
+from corpusmill.tokenization.training.extension import extension_options
 from corpusmill.tokenization.training.models import MODELS, model_options
 from corpusmill.tokenization.training.training_options import TrainingOptions
 from pipeline.commands.train_tokenizer import GivenOptions, TrainTokenizer
@@ -32,7 +36,8 @@ from pipeline.jobs.word_counting import (
     count_here,
     describe_sample,
 )
-from pipeline.recipe.inputs import InputFile, read_evaluation
+from pipeline.recipe.inputs import InputFile, read_bytes, read_evaluation
+from pipeline.recipe.probe import prove_tokenizer
 from pipeline.recipe.sources import Corpus, find_corpus
 from pipeline.runners.engine import Engine
 from pipeline.runners.launch import Launch, list_places, prepare_launch
@@ -62,13 +67,20 @@ def run_training(command: TrainTokenizer, call: Call, records: Any = None) -> li
     model, tokens = command.suited
     given: GivenOptions = {"special_tokens": tokens} if tokens else {}
     command = replace(command, training={**given, **command.training})
-    options, filters = model_options(model, command.training), command.filters
+    filters, extended = command.filters, _read_extended(command)
     load_filters(filters.filter)
+    choose = partial(extension_options, extended) if extended else partial(model_options, model)
+    options = choose(command.training)
     output = locate(command.output)
     saved = locate(command.save_model) if command.save_model else None
+    config = None  # by which transformers knows the special tokens of a tokenizer.json
+    if extended and output.url.endswith("/tokenizer.json"):
+        config = locate(output.url.removesuffix(".json") + "_config.json")
     launch = _prepare_launch(command, call)
     run = FileRun(output, launch.temp_location)
     _check_outputs(command, run, saved, options.files)
+    if config:
+        _check_new(command, run, config)
     with run.open(command.resume, command.replace):
         sources, files, documents = _find_corpus(command, run.path, call.console, records)
         _refuse_inputs([output, *([saved] if saved else [])], files)
@@ -80,10 +92,36 @@ def run_training(command: TrainTokenizer, call: Call, records: Any = None) -> li
             content, remarks = _train(command, corpus, options, counted)
         tokenizer = Tokenizer.from_str(content)
         parts = _list_model(tokenizer, saved) if saved else {}
+        if extended and config:
+            parts[config] = describe_tokenizer(content, extended.special, extended.chat_template)
         run.put({**parts, output: content.encode()})
-    size = tokenizer.get_vocab_size(with_added_tokens=True)
+    size = 1 + max(tokenizer.get_vocab().values())
     log_event("run_finished", "the tokenizer is trained", {"status": 0, "tokens": size})
-    return [*remarks, *_describe_trained(command, size, options.vocab_size)]
+    wanted = options.vocab_size
+    return [*remarks, *_describe_trained(command, size, wanted, extended)]
+
+
+def _read_extended(command: TrainTokenizer) -> TokenizerFile | None:
+    """Read the tokenizer that is extended; None if one is trained from the beginning.
+
+    Raises:
+        UserError: there is no such tokenizer, its own library gives other ids, or another option
+            does not go with it.
+    """
+    if command.extend is None:
+        return None
+    extend = option("extend", command.extend)
+    for name in ("model", "for_", "save_model"):
+        if (value := getattr(command, name)) is not None:
+            cause = f"it does not go with {extend}, which says what is trained"
+            raise UserError(option(name, value), cause, "Leave one of the two out")
+    try:
+        with hide_native_errors():
+            tokenizer = read_tokenizer(command.extend, read_bytes)
+            prove_tokenizer(tokenizer, [], Console(quiet=True))
+    except UserError as error:
+        raise error.about(extend) from None
+    return tokenizer
 
 
 def _find_corpus(
@@ -238,12 +276,7 @@ def _check_outputs(
     if path and path.exists() and not path.is_file():
         cause = "it is a folder" if path.is_dir() else "it is not a regular file"
         raise UserError(option("output", output), cause, "Name a file, such as tokenizer.json")
-    if not command.replace and file_exists(output.url) and not run.has_placed(output):
-        raise UserError(
-            option("output", output),
-            "the file exists",
-            f"Name another file, or add {option('replace', True)}",
-        )
+    _check_new(command, run, output)
     if saved is None:
         return
     folder = saved.local_path()
@@ -264,6 +297,12 @@ def _check_outputs(
         raise UserError(option("save_model", saved), cause, cure)
 
 
+def _check_new(command: TrainTokenizer, run: FileRun, place: Location) -> None:
+    if not command.replace and file_exists(place.url) and not run.has_placed(place):
+        cure = f"Name another file, or add {option('replace', True)}"
+        raise UserError(option("output", place), "the file exists", cure)
+
+
 def _list_model(tokenizer: Tokenizer, folder: Location) -> dict[Location, bytes]:
     """Return the files of a tokenizer's model, and where they will be."""
     with TemporaryDirectory() as temporary:
@@ -271,7 +310,9 @@ def _list_model(tokenizer: Tokenizer, folder: Location) -> dict[Location, bytes]
         return {folder / path.name: path.read_bytes() for path in paths}
 
 
-def _describe_trained(command: TrainTokenizer, size: int, wanted: int | None) -> Iterator[str]:
+def _describe_trained(
+    command: TrainTokenizer, size: int, wanted: int | None, extended: TokenizerFile | None
+) -> Iterator[str]:
     """Describe what was trained and where it is, and first warn if it is smaller than wanted."""
     if wanted is not None and size < wanted:
         yield (
@@ -279,6 +320,11 @@ def _describe_trained(command: TrainTokenizer, size: int, wanted: int | None) ->
             f"--vocab-size {wanted:,}: "
             "the corpus does not give more"
         )
+    if extended:
+        first, resize = extended.vocab_size, "resize the model's embeddings and train the rows from"
+        yield f"{command.output}: {extended.name} with {size - first:,} new tokens, {size:,} in all"
+        yield f"the first new id is {first}: {resize} {first} on"
+        return
     yield f"{command.output}: {command.suited.model} tokenizer with {count_things(size, 'token')}"
     if command.save_model is not None:
         files = " and ".join(MODELS[command.suited.model].files)

@@ -98,3 +98,13 @@ def test_what_is_neither_here_nor_on_the_hub(
     parts = ("--tokenizer no-such-tokenizer", "no such file or folder here", "the Hugging Face hub")
     build([sample], Path("no-such-tokenizer"), tmp_path / "out", refused=parts)
     assert not (tmp_path / "out").exists()
+
+
+def test_bytes_without_a_file(sample: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    outcome = build([sample], Path("bytes"), out, "--max-seq-length", "512")
+    assert_built(outcome, out, "tokenizer of bytes")
+    # A token is a byte by choice, and not for want of a vocabulary.
+    assert "tokens for each letter" not in outcome.output
+    counts = read_manifest_json(out)["counts"]
+    assert counts["tokenize.tokens"] == counts["tokenize.text_bytes"]

@@ -96,6 +96,6 @@ def encode(batches: Iterable[pa.RecordBatch], tokenizer: TokenizerFile) -> list[
 def measure_corpus(batches: list[pa.RecordBatch], tokenizer: TokenizerFile) -> Measures:
     measures = Measures()
     for batch, encoded in zip(batches, encode(batches, tokenizer), strict=True):
-        measures.add(measure_text(batch))
+        measures.add(measure_text(batch, encoded.documents))
         measures.add(measure_tokens(encoded.documents, tokenizer.special.unk_id))
     return measures

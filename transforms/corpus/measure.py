@@ -50,7 +50,7 @@ class _MeasureTask(TaskDoFn):
     def process(self, element: Task) -> Iterator[Count | TaggedOutput]:
         measures = Measures()
         for text, documents in self.prepare(element, read_task(element)):
-            measures.add(measure_text(text))
+            measures.add(measure_text(text, documents))
             if documents.num_rows:
                 measures.add(self._measure_tokens(documents))
         for tag, value in self.finish(element):

@@ -2,6 +2,7 @@
 
 - `read`: what a user names, on the hub as well, or a vocabulary -> a `TokenizerFile`.
 - `source`: what the kinds have in common.
+- `byte_vocabulary`: the tokenizer of bytes, without a file.
 - `tiktoken`, `sentencepiece` (with `charsmap`): one conversion each.
 - `proof`: whether two tokenizers give the same ids.
 """

@@ -13,10 +13,10 @@ from typing import Any
 import orjson
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 
-from corpusmill.errors import UserError, catch_panics, option
+from corpusmill.errors import UserError, catch_panics, option, suggest
 from corpusmill.hub import describe_error, fetch_files
 from corpusmill.tokenization.growth import load_tokenizer
-from corpusmill.tokenization.sources import sentencepiece, tiktoken
+from corpusmill.tokenization.sources import byte_vocabulary, sentencepiece, tiktoken
 from corpusmill.tokenization.sources.source import (
     Companions,
     ReadBytes,
@@ -25,6 +25,7 @@ from corpusmill.tokenization.sources.source import (
     refuse,
 )
 from corpusmill.tokenization.tokenizer_file import (
+    BYTES_FORM,
     MOST_TOKENS,
     TOKENIZER_JSON,
     TokenizerFile,
@@ -201,8 +202,8 @@ def fetch_tokenizer(name: str) -> Path:
             name,
             "there is no such file or folder here, and the Hugging Face hub does not provide "
             f"it ({describe_error(error)})",
-            "Check the path or the name; a private one needs HF_TOKEN; without a network, "
-            "download its tokenizer.json and give its path",
+            f"{suggest(name, [byte_vocabulary.BYTES])}Check the path or the name; a private one "
+            "needs HF_TOKEN; without a network, download its tokenizer.json and give its path",
         )
     if not any(file.name in MAIN_FILES for file in files):
         refuse(
@@ -221,7 +222,7 @@ def read_tokenizer(
     Args:
         name: the path of a tokenizer.json, of a BERT vocab.txt, of a vocab.json with a merges.txt
             beside it, of a tiktoken or SentencePiece file, or of a folder with one of them;
-            tiktoken:NAME; or, if there is no such file, a name on the Hugging Face hub.
+            tiktoken:NAME; bytes; or, if there is no such file, a name on the Hugging Face hub.
         read_bytes: returns the bytes of a path, or None if there is no such file.
         options: for the kinds of files that do not say everything.
 
@@ -243,7 +244,7 @@ def _open_source(
     name: str, read_bytes: ReadBytes, options: TokenizerOptions
 ) -> tuple[SourceFile, str | None]:
     """Find a tokenizer's files; return them with their commit if they are from the hub."""
-    if name.startswith(tiktoken.PREFIX):
+    if name.startswith(tiktoken.PREFIX) or name == byte_vocabulary.BYTES:
         return SourceFile(name, name, b"", {}, read_bytes, options), None
     revision = None
     main_file = _find_main_file(name, read_bytes)
@@ -294,10 +295,11 @@ def _parse_companion(path: str, content: bytes) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-# For the prefix of a name, or the suffix of a file's: what it is, the options that mean something
-# for it, and what reads it.
+# For a name, the prefix of one, or the suffix of a file's: what it is, the options that mean
+# something for it, and what reads it.
 _READERS: dict[str, tuple[str, tuple[str, ...], Callable[[SourceFile], Source]]] = {
     tiktoken.PREFIX: (tiktoken.ENCODING, (), tiktoken.from_encoding),
+    byte_vocabulary.BYTES: (BYTES_FORM, (), byte_vocabulary.from_name),
     ".txt": (VOCAB_TXT, ("lowercase", "strip_accents"), from_vocab_txt),
     ".tiktoken": (tiktoken.FILE, ("tiktoken_pattern",), tiktoken.from_tiktoken_file),
     ".model": (sentencepiece.FORM, ("lowercase", "strip_accents"), sentencepiece.from_model),
@@ -307,6 +309,7 @@ _READERS: dict[str, tuple[str, tuple[str, ...], Callable[[SourceFile], Source]]]
 def _convert(file: SourceFile) -> Source:
     is_named = file.name.startswith(tiktoken.PREFIX)
     kind = tiktoken.PREFIX if is_named else PurePosixPath(file.path).suffix
+    kind = file.name if file.name == byte_vocabulary.BYTES else kind
     # A token in base64 and its rank: Llama 3 has them in a tokenizer.model.
     if kind != ".txt" and re.match(rb"[A-Za-z0-9+/]+=* \d+\r?\n", file.content[:4096]):
         kind = ".tiktoken"

@@ -11,8 +11,8 @@ from corpusmill.tokenization.tokenizer_file import Encode, TokenizerOptions
 
 CURE = (
     "Give a tokenizer.json, a vocab.txt, a vocab.json with its merges.txt, a .tiktoken or "
-    "SentencePiece .model file, a folder with one of them, tiktoken:NAME or a name on the "
-    "Hugging Face hub; `train-tokenizer` makes one"
+    "SentencePiece .model file, a folder with one of them, tiktoken:NAME, bytes or a name on "
+    "the Hugging Face hub; `train-tokenizer` makes one"
 )
 INSTALL = "Install it: pip install 'corpusmill[tokenizers]'"
 

@@ -5,6 +5,7 @@ for byte: `models` says why.
 
 - `models`: the models by name, with their options and their training; they need the sentencepiece
   library.
+- `extension`: a tokenizer extended, in place of trained.
 - `parts`: what trained tokenizers are put together of, and BERT's tokenizer.
 - `training_options`: what the options of all models have in common.
 - `word_counters` (with `word_table`, `counting_kernels`): text to counted words.

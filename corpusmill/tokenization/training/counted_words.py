@@ -258,18 +258,35 @@ def keep_alphabet(words: CountedWords, most: int) -> CountedWords:
         UserError: no word is left.
     """
     codes, begins = _read_codes(words)
-    lengths = np.diff(begins, append=len(codes))
-    totals = np.zeros(_CODES, np.int64)
-    np.add.at(totals, codes, np.repeat(words.counts, lengths))
-    present = np.flatnonzero(totals)
-    alphabet = present[np.lexsort((present, -totals[present]))[:most]]
     is_kept = np.zeros(_CODES, np.bool_)
-    is_kept[alphabet] = True
+    is_kept[_rank_codes(words, codes, begins)[0][:most]] = True
     is_known = np.logical_and.reduceat(is_kept[codes], begins)
     if not is_known.any():
         cause = "every word has a character beside these"
         raise UserError(option("limit_alphabet", most), cause, "Give more")
     return CountedWords(words.words.filter(pa.array(is_known)), words.counts[is_known])
+
+
+def cover_characters(words: CountedWords, share: float) -> set[str]:
+    """Return the most frequent characters, that together are a share of all in the words."""
+    ranked, totals = _rank_codes(words, *_read_codes(words))
+    most = np.searchsorted(np.cumsum(totals[ranked]), share * totals.sum()) + 1
+    return {chr(code) for code in ranked[:most].tolist()}
+
+
+def _rank_codes(
+    words: CountedWords, codes: npt.NDArray[np.uint32], begins: npt.NDArray[np.int64]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return all code points, the most frequent first and then the lowest, and how often each is.
+
+    Args:
+        words: the words.
+        codes: as of `_read_codes`.
+        begins: likewise.
+    """
+    copies = np.repeat(words.counts, np.diff(begins, append=len(codes)))
+    totals = np.bincount(codes, copies, _CODES)
+    return np.argsort(-totals, kind="stable"), totals
 
 
 def _read_codes(words: CountedWords) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:

@@ -359,7 +359,9 @@ class UnitCounter(WordCounter):
 
     def _count(self, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.integer]) -> None:
         text, offsets = text[offsets[0] : offsets[-1]], offsets - offsets[0]
-        begins = np.append(text == ord(" "), True)  # a unit begins at each space, and
+        spaces = text == ord(" ")
+        begins = np.append(spaces, True)  # a unit begins at each space, or several in a row, and
+        begins[1:-1] &= ~spaces[:-1]
         begins[offsets] = True  # with each sentence
         cuts = np.flatnonzero(begins)
         is_long = np.diff(cuts) > _LONGEST_UNIT

@@ -130,6 +130,7 @@ def test_an_estimate_says_what_it_stands_on() -> None:
     assert not estimate["exact"]
     assert estimate["sample"] == {
         "documents": 20, "tokens": 120, "share": 0.5, "rows": 53, "distinct_rows": 52,
+        "used_ids": len(np.unique(pool.token_ids)),
     }  # fmt: skip
     assert set(estimate["splits"]) == {"train"}
     train = estimate["splits"]["train"]

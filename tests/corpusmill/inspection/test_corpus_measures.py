@@ -18,6 +18,7 @@ from corpusmill.inspection.corpus_measures import (
     Measures,
     assign_bins,
     bin_edge,
+    classify_tokens,
     count_values,
     measure_text,
     measure_tokens,
@@ -29,6 +30,7 @@ from corpusmill.inspection.figures import Distribution
 from corpusmill.tokenization.tokenizer_file import TokenizerFile
 from tests.tools.builders import SPECIAL, batch_of, corpora, from_rows
 from tests.tools.corpus_files import measure_corpus, read_documents
+from tests.tools.tokenizer_samples import byte_level, wordpiece
 
 # White space of all widths, its neighbours, and what surrounds it.
 texts = st.text(
@@ -43,19 +45,56 @@ def text_of(documents: list[list[str]]) -> pa.RecordBatch:
 @given(st.lists(st.lists(texts, max_size=4), max_size=4))
 def test_text_is_counted_as_python_counts_it(documents: list[list[str]]) -> None:
     sentences = [sentence for document in documents for sentence in document]
-    assert measure_text(text_of(documents)).counts == {
+    counts = measure_text(text_of(documents), batch_of({})).counts
+    of_text = {name: counts[name] for name in ("bytes", "characters", "words")}
+    assert of_text == {
         "bytes": sum(len(sentence.encode()) for sentence in sentences),
         "characters": sum(map(len, sentences)),
         "words": sum(len(sentence.split()) for sentence in sentences),
     }
+    for name in ("bytes", "words"):
+        of_scripts = (part for key, part in counts.items() if key.endswith(f".{name}"))
+        assert sum(of_scripts) == of_text[name]
 
 
 @given(st.lists(st.lists(texts, max_size=3), min_size=1, max_size=5), st.integers(0, 5))
 def test_measures_of_parts_add_up_to_the_whole(documents: list[list[str]], cut: int) -> None:
     batch = text_of(documents)
-    parts = measure_text(batch.slice(0, cut))
-    parts.add(measure_text(batch.slice(cut)))
-    assert parts == measure_text(batch)
+    tokenized = batch_of({number: [[5] * number] for number in range(1, len(documents), 2)})
+    parts = measure_text(batch.slice(0, cut), tokenized)
+    parts.add(measure_text(batch.slice(cut), tokenized))
+    assert parts == measure_text(batch, tokenized)
+
+
+def test_tokens_are_counted_by_the_script_in_the_middle_of_a_document() -> None:
+    documents = {
+        "Latin": ["и" * 60, "the sea " * 15, "и" * 60],
+        "Cyrillic": ["мир и свет the"], "Han": ["（海）a"],
+        "no letters": ["12 !"], "Hiragana": ["海の" + "は" * 9],
+    }  # fmt: skip
+    # Documents 1 and 3 have no tokens, and the others one each and their number.
+    tokenized = batch_of({0: [[5]], 2: [[5], [6, 7]], 4: [[5] * 5]})
+    counts = measure_text(text_of([*documents.values()]), tokenized).counts
+    tokens = {name: counts[f"script.{name}.tokens"] for name in documents}
+    assert tokens == {"Latin": 1, "Cyrillic": 0, "Han": 3, "no letters": 0, "Hiragana": 5}
+    assert counts["script.Latin.words"] == 32
+    assert counts["script.Han.bytes"] == len("（海）a".encode())
+    assert {name.split(".")[1] for name in counts if "." in name} == {*documents}
+
+
+def test_tokens_are_told_by_what_they_spell() -> None:
+    kinds = dict[str, int]()
+    for tokenizer_json in (byte_level(), wordpiece(lowercase=True)):
+        tokenizer = Tokenizer.from_str(tokenizer_json)
+        vocabulary = tokenizer.get_vocab()
+        found = classify_tokens(tokenizer_json, len(vocabulary))
+        kinds |= {name: int(found[number]) for name, number in vocabulary.items()}
+    expected = {"a": 1, "\u0120t": 1, "laz": 0, "\u0120": 0, "aÃ": 2, "##e": 0, "[UNK]": 0}
+    assert {name: kinds[name] for name in expected} == expected
+    batch = batch_of({0: [[3, 4], [3, 5, 5]]})
+    kinds_of_ids = np.array([0, 0, 0, 1, 2, 0], np.uint8)
+    counts = measure_tokens(batch, None, kinds=kinds_of_ids).counts
+    assert (counts["character_tokens"], counts["part_tokens"]) == (2, 1)
 
 
 @given(corpora, st.integers(0, 6))

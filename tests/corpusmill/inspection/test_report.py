@@ -84,6 +84,10 @@ def test_an_example_reads_as_a_person_writes_it() -> None:
     assert decoded.classes == {"second segment": "random"}
 
 
+def test_braces_are_text() -> None:
+    assert write_plainly((Piece("a}", False, "replaced", "{"),)) == "[{->a}]"
+
+
 def test_odd_values_are_shown_as_they_are() -> None:
     for label in (2, -1):
         row = batch("[CLS] the [SEP] [SEP]", [0, 0, 0, 1], {}, label)

@@ -159,6 +159,13 @@ def test_the_text_and_its_tokens_are_counted(numbers_of: Numbers, corpus: Path) 
     assert tokens["special_share"] == 1 / tokens["tokens"]
     # The brackets of the mask, which is plain text, and the ideograph.
     assert tokens["unknown_share"] == 3 / tokens["tokens"]
+    assert 0 < tokens["character_share"] < 1
+    assert tokens["part_share"] == 0
+    counts = [*numbers["scripts"].values()]
+    assert sum(each["tokens"] for each in counts) == tokens["tokens"]
+    assert sum(each["words"] for each in counts) == numbers["text"]["words"]
+    assert numbers["scripts"]["Latin"]["bytes"] > 0.9 * numbers["text"]["bytes"]
+    assert 0 < numbers["build"]["sample"]["used_ids"] < numbers["tokenizer"]["vocab_size"]
     for name, distribution in numbers["distributions"].items():
         assert sum(each[2] for each in distribution["bins"]) == distribution["count"]
         assert (

@@ -30,6 +30,7 @@ from tests.tools.jobs import (
 from tests.tools.knobs import SMALL_SIZES, knobs
 from tests.tools.lazily import LazyModule
 from tests.tools.table_rows import for_rows
+from tests.tools.tokenizer_samples import SPECIAL, encode_with
 
 transformers = LazyModule("transformers")
 
@@ -377,6 +378,57 @@ def test_a_folder_in_the_way_is_refused(sample: Path, tmp_path: Path) -> None:
         train(sample, tmp_path / output, *flags, refused=parts)
     train(sample, tmp_path / "held", refused=(f"--output {tmp_path / 'held'}", "it is a folder"))
     assert leftovers(tmp_path) == ["file", "held", "held/merges.txt"]
+
+
+def test_a_tokenizer_is_extended_beside_its_configuration(
+    tokenizer_path: Path, sample: Path, tmp_path: Path
+) -> None:
+    text = tmp_path / "text"
+    text.write_text(sample.read_text() * 3 + "Привет , мир ! Мир и свет .\n" * 60)
+    folder = tmp_path / "named"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_bytes(tokenizer_path.read_bytes())
+    (folder / "tokenizer_config.json").write_text('{"chat_template": "{{ messages }}"}')
+    contents = list[bytes]()
+    for flags in ((), TWO_WORKERS):
+        output = tmp_path / str(len(contents)) / "tokenizer.json"
+        more = ("--extend", folder, "--vocab-size", "2100", *flags)
+        outcome = train(text, output, *more)
+        contents.append(output.read_bytes())
+    assert contents[0] == contents[1]
+    old = Tokenizer.from_file(str(tokenizer_path)).get_vocab_size()
+    assert f"{folder} with {2100 - old:,} new tokens, 2,100 in all" in outcome.output
+    assert f"the first new id is {old}: resize" in outcome.output
+    theirs = transformers.AutoTokenizer.from_pretrained(output.parent)
+    assert theirs.mask_token == SPECIAL[4]
+    assert theirs.chat_template == "{{ messages }}"
+    own = read_tokenizer(str(output.parent), read_local)
+    words = "Привет , мир ! The river"
+    assert theirs(words, add_special_tokens=False)["input_ids"] == encode_with(own)([words])[0]
+    assert len(theirs) == 2100
+    build([text], output, tmp_path / "out")
+    train(text, output, *more, refused=(f"--output {output}", "the file exists"))
+    output.unlink()
+    config = output.parent / "tokenizer_config.json"
+    train(text, output, *more, refused=(f"--output {config}", "the file exists"))
+    train(text, output, *more, "--replace")
+    assert output.read_bytes() == contents[0]
+
+
+def test_what_does_not_go_with_an_extension_is_refused(
+    trained: dict[str, Path], sample: Path, tmp_path: Path
+) -> None:
+    output, extend = tmp_path / "t.json", ("--vocab-size", "9999", "--extend")
+    cases: list[tuple[tuple[str | Path, ...], str]] = [
+        ((*extend, trained["bpe"], "--model", "bpe"), "--model bpe: it does not go with --extend"),
+        ((*extend, trained["bpe"], "--for", "gpt"), "--for gpt: it does not go with --extend"),
+        ((*extend, trained["bpe"], "--save-model", tmp_path), "--save-model"),
+        ((*extend, trained["unigram"]), "its model is Unigram"),
+        ((*extend, tmp_path / "none"), f"--extend {tmp_path / 'none'}: there is no such file"),
+    ]
+    for flags, message in cases:
+        train(sample, output, *flags, refused=(message,))
+    assert not output.exists()
 
 
 def test_the_command_line_has_the_options_of_the_models() -> None:
