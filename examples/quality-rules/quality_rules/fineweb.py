@@ -15,7 +15,7 @@ import regex
 from quality_rules.bounds import Measure, find_reason
 from quality_rules.words import count_repeated, split_words
 
-_SENTENCE_END = regex.compile(r"[\p{Sentence_Terminal}]\s*\Z")
+_SENTENCE_END = regex.compile(r"\p{Sentence_Terminal}")
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,7 @@ class FineWeb:
         lines = [line for line in text.split("\n") if line.strip()]
         number, newlines = len(lines), text.count("\n")
         yield "fineweb-empty", number, 1, None
-        # A long line is not searched from its beginning.
-        ends = sum(_SENTENCE_END.search(line, max(0, len(line) - 9)) is not None for line in lines)
+        ends = sum(_SENTENCE_END.match(line.rstrip()[-1]) is not None for line in lines)
         yield "fineweb-line-ends", ends / number, self.min_line_ends, None
         short = sum(len(line) <= self.short_line for line in lines)
         yield "fineweb-short-lines", short / number, None, self.max_short_lines
