@@ -9,6 +9,7 @@ import numpy as np
 from corpusmill.arrays.distinct import hash_rows, sort_distinct
 from corpusmill.audit.audit import Audit
 from corpusmill.audit.measures import Windows
+from corpusmill.audit.token_files import Aligned
 from corpusmill.audit.tokenizer_checks import TokenizerChecks
 from corpusmill.errors import printable
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer
@@ -106,13 +107,19 @@ class TextChecks:
             yield batch, self._drop_marks(ids.astype(np.int64), ends[1:])
 
     def _read_files(self) -> Iterator[Documents]:
-        """Yield the documents of files; those of streams and cut rows end where ids end them."""
+        """Yield the documents of files; those of streams and cut rows end where ids end them.
+
+        In packed rows they end where a column says so, too.
+        """
         end, keeps_documents = self._audit.conventions.end, self._audit.has_documents
         for file in self._audit.files:
             rest = np.empty(0, np.int64)
             for rows in file.read():
                 ids, ends = np.concatenate([rest, rows.ids.astype(np.int64)]), rows.offsets[1:]
-                if not keeps_documents:
+                if keeps_documents:
+                    segments = rows.columns.get(Aligned.SEGMENTS, ids[:0])
+                    ends = np.union1d(ends, 1 + np.flatnonzero(np.diff(segments)))
+                else:
                     ends = 1 + np.flatnonzero(ids == end)
                     rest = ids[ends[-1] if len(ends) else 0 :]
                 yield self._drop_marks(ids, ends)

