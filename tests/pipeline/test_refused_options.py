@@ -206,6 +206,7 @@ MISTAKES = [
     ("bert --input {}/text --tokenizer {}/nowhere", "nowhere: there is no such file"),
     ("bert --input {}/text --tokenizer {}/text/a.txt", "so it is not a BERT vocabulary. Give"),
     ("t5 --input {}/text", "To train one: corpusmill train-tokenizer --for t5 --input {}/text"),
+    ("t5 --source a={}/text@2", "corpusmill train-tokenizer --for t5 --source a={}/text@2"),
     (
         "bert --input {}/text --output {}/text",
         "that is not part of a data set (a.txt). Move that file away",
@@ -235,7 +236,7 @@ def test_a_mistake_of_the_first_hour_is_one_message_before_any_work(
     (tmp_path / "tokenizer.json").write_bytes(tokenizer_path.read_bytes())
     command, *words = typed.format(*[tmp_path] * 2).split()
     for flag, name in (("--tokenizer", "tokenizer.json"), ("--output", "out")):
-        is_needed = "--input" in words and flag not in words
+        is_needed = {"--input", "--source"} & {*words} and flag not in words
         if is_needed and not (flag == "--tokenizer" and command == "train-tokenizer"):
             words += [flag, str(tmp_path / name)]
     before = leftovers(tmp_path)

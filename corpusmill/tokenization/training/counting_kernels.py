@@ -91,7 +91,7 @@ def cut_pieces(
     """Cut sentences into the pieces of byte-level BPE, as bytes of the text.
 
     Args:
-        rules: those of GPT-2's pattern.
+        rules: those of the pattern.
         text: uint8[bytes], valid UTF-8.
         offsets: integers[sentences + 1] into text.
         progress: how far the kernel has come.
