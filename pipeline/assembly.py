@@ -47,7 +47,7 @@ def assemble_job(
     range_bytes = range_bytes or choose_range_bytes(recipe, engine)
     header, folder, evaluation = recipe.header, place.temp_folder, recipe.evaluation
     names = name_files(recipe, place.version, header)
-    tokenizing = _write_tokenizer(recipe, folder, header.provenance is not None)
+    tokenizing = _write_tokenizer(recipe, folder)
     plan = write_plan(join_path(folder, "plan.jsonl"), cut_tasks(recipe, range_bytes))
     return Job(
         objective=recipe.objective,
@@ -125,8 +125,9 @@ def choose_routes(recipe: Recipe, sizes: TaskSizes, tasks: int) -> Routes:
     )
 
 
-def _write_tokenizer(recipe: Recipe, folder: str, has_provenance: bool) -> Tokenizing:
-    tokenizer = recipe.tokenizer
+def _write_tokenizer(recipe: Recipe, folder: str) -> Tokenizing:
+    tokenizer, grouping = recipe.tokenizer, recipe.documents.grouping
+    has_facts = recipe.header.provenance is not None or grouping is not None
     path = join_path(folder, TOKENIZER)
     write_file(path, tokenizer.json.encode())
     return Tokenizing(
@@ -137,8 +138,9 @@ def _write_tokenizer(recipe: Recipe, folder: str, has_provenance: bool) -> Token
         special_tokens_in_text=tokenizer.options.special_tokens_in_text,
         words=recipe.objective.words,
         cuts=recipe.objective.text_cuts(recipe.dataset.seed),
-        keep_fields=recipe.documents.keep_fields if has_provenance else (),
-        facts=has_provenance,
+        keep_fields=recipe.documents.keep_fields if has_facts else (),
+        facts=has_facts,
+        grouping=grouping,
     )
 
 

@@ -148,6 +148,7 @@ def build_dataset(pipeline: beam.Pipeline, job: Job) -> None:
         schema,
         job.place,
         None if job.header.provenance is None else job.documents.keep_fields,
+        job.tokenizing.grouping,
     )
     built = shards | "BuildShards" >> BuildShards(options, pool)
     counts.append(built[COUNTS])

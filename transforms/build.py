@@ -15,6 +15,7 @@ from apache_beam.utils.shared import Shared
 
 from corpusmill.arrays.columns import Role
 from corpusmill.arrays.ragged import RowBuffer
+from corpusmill.corpus.groups import Grouping
 from corpusmill.dataset.accounting import name_of_source
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.dataset.manifest_entries import Counts, add_all, weigh, weigh_segments
@@ -22,6 +23,7 @@ from corpusmill.dataset.shards import write_shard
 from corpusmill.formats.output_options import OutputOptions
 from corpusmill.formats.shard_formats import FORMATS
 from corpusmill.knobs import knob
+from corpusmill.layout.groups import count_groups, cut_documents, drawn_ids, order_records
 from corpusmill.layout.placement import SPLIT_NAMES, Layout
 from corpusmill.layout.sorting import add_keys, cut_into_groups, keyed_schema
 from corpusmill.objectives.objective import Objective, Repeat
@@ -34,7 +36,7 @@ from transforms.elements import DOCUMENTS, SPANS, Segment, WrittenFile
 from transforms.recovery import Journal, Output, Workplace
 from transforms.reports import run_once
 from transforms.shard_files import FileNames
-from transforms.shuffle.spill import RowSorter, load_segment
+from transforms.shuffle.spill import RowSorter, load_segment, put_in_order
 from transforms.storage.files import create_file, create_once, new_path, scratch_folder
 from transforms.tally import COUNTS, SKETCHES, Count, Sketch, Tally
 
@@ -58,6 +60,7 @@ class ShardOptions:
         place: where the run works.
         keep_fields: names of the fields of documents that provenance keeps; None records nothing
             of where rows come from.
+        grouping: how records are joined to documents; None if each is a document.
     """
 
     objective: Objective
@@ -67,6 +70,7 @@ class ShardOptions:
     documents_schema: pa.Schema
     place: Workplace
     keep_fields: Sequence[str] | None = None
+    grouping: Grouping | None = None
 
 
 class ShardProvenance:
@@ -122,6 +126,8 @@ BUILT_DOCUMENTS = knob("built_documents", 2**14)
 """The documents whose examples are built by one call, which takes about two milliseconds more."""
 BUILT_TOKENS = knob("built_tokens", 2**20)
 """A batch of long documents ends early, at this many tokens."""
+ORDERED_BYTES = knob("ordered_bytes", 64 * 2**20, test=3000)
+"""The records that are put in order in memory, where they are joined to documents."""
 PASSES_BYTES = knob("passes_bytes", 2**16, test=1000)
 """Several passes over few documents are made by one call, of this size together."""
 
@@ -163,10 +169,10 @@ class ShardDoFn(beam.DoFn):
         if pool_path:
             pool = self._shared.acquire(lambda: map_pool(pool_path), tag=pool_path)
         place, provenance = self._options.place, ShardProvenance(self._options, shard)
-        with scratch_folder(place.temp_folder) as scratch, provenance.opened():
+        with scratch_folder(place.temp_folder) as self._scratch, provenance.opened():
             examples = self._build(shard, segments, pool, provenance)
             if not self._layout.firsts:
-                rows = RowSorter(self._rows, scratch, place.sizes.sort_bytes)
+                rows = RowSorter(self._rows, self._scratch, place.sizes.sort_bytes)
                 # How many passes over documents make the shard.
                 planned = sum(
                     segment.rows * len(self._repeats_of(shard, segment.bucket))
@@ -191,10 +197,10 @@ class ShardDoFn(beam.DoFn):
     ) -> Iterator[pa.RecordBatch]:
         seed, repeats = self._layout.seed, self._objective.repeats
         source = self._options.names.source_of(shard)
-        for home, every in self._load(segments):
-            copies = self._layout.count_copies(every.column("document").to_numpy())
-            if home == shard:
-                provenance.add(DOCUMENTS, _choose(every, copies > 0))
+        for home, every in self._load(shard, segments, provenance):
+            copies = self._layout.count_copies(drawn_ids(every))
+            for name, number in count_groups(every).items() if home == shard else ():
+                self._tally.add(name, number)
             numbers, takes_passes = self._repeats_of(shard, home), self._objective.takes_passes
             at_once = max(1, PASSES_BYTES // every.nbytes) if takes_passes else 1
             for first in range(0, len(numbers), at_once):
@@ -219,16 +225,36 @@ class ShardDoFn(beam.DoFn):
     def _repeats_of(self, shard: int, home: int) -> Sequence[int]:
         return self._layout.repeats_of(shard, home, self._objective.repeats)
 
-    def _load(self, segments: Iterable[Segment]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield (home, its documents), in the order of the corpus."""
+    def _load(
+        self, shard: int, segments: Iterable[Segment], provenance: ShardProvenance
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield (home, its documents), in the order of the corpus, or group by group."""
         load = partial(load_segment, schema=self._options.documents_schema)
         # A batch depends on the documents of its home alone, and so does a group of rows of
         # provenance, which is made of batches.
         ordered = sorted(segments, key=attrgetter("bucket", "place"))
+        grouping = self._options.grouping
         for home, own in groupby(ordered, attrgetter("bucket")):
-            loaded = (load(segment) for segment in own if segment.rows)
+            loaded = self._keep(
+                map(load, filter(attrgetter("rows"), own)), provenance, home == shard
+            )
+            if grouping:
+                by = partial(order_records, by=grouping.by, order=grouping.order)
+                loaded = put_in_order(loaded, by, self._scratch, ORDERED_BYTES)
             batches = cut_into_groups(loaded, "sentences", BUILT_DOCUMENTS, BUILT_TOKENS)
+            if grouping:
+                batches = cut_documents(batches, grouping.by, grouping.most_tokens)
             yield from ((home, documents) for documents in batches)
+
+    def _keep(
+        self, batches: Iterable[pa.RecordBatch], provenance: ShardProvenance, are_home: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Pass documents on, and add those whose home the shard is to its provenance."""
+        for documents in batches:
+            if are_home:
+                are_taken = self._layout.count_copies(drawn_ids(documents)) > 0
+                provenance.add(DOCUMENTS, _choose(documents, are_taken))
+            yield documents
 
     def _write(
         self, shard: int, examples: Iterator[pa.RecordBatch], provenance: ShardProvenance

@@ -18,6 +18,7 @@ from apache_beam.metrics import Metrics
 from corpusmill.arrays.distinct import EMPTY, Hashes, add_hashes, estimate_distinct
 from corpusmill.corpus.batches import document_id
 from corpusmill.dataset.accounting import name_of_source
+from corpusmill.layout.groups import drawn_ids
 from corpusmill.layout.placement import Layout
 from corpusmill.objectives.tokenized_documents import unpack_documents
 
@@ -95,7 +96,7 @@ class SourceTally:
         """Add documents, as text and tokenized; those without tokens are not among the latter."""
         index, _ = unpack_documents(documents)
         tokens = np.diff(index.sentence_offsets[index.offsets])
-        ids = documents.column("document").to_numpy()
+        ids = drawn_ids(documents)
         copies, sources = self._layout.count_copies(ids), self._layout.sources_of(ids)
         before = self._layout.sources_of(text.column("document").to_numpy())
         self._tally.add("tokenize.copies", int(copies.sum()))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from corpusmill.arrays.text_hashes import DOCUMENT_COLUMNS
+from corpusmill.corpus.groups import Grouping, has_open_brace, list_fields
 from corpusmill.corpus.records.csv_dialects import Quotes
 from corpusmill.errors import UserError, option
 from corpusmill.settings.constraints import CheckedOptions, Needs, Range
@@ -19,6 +20,10 @@ MAX_LIMIT_BYTES = 2**28
 
 # Why a document is dropped, by what `Judge.judge` returns of its record.
 DROP_REASONS = ("", "where", "where-other-type")
+
+# What makes one document of several records.
+_NEEDS_GROUPS = Needs("group_by", example="repo_name")
+_OF_GROUPS = ("group_by", "order_by", "join", "begin_of_group", "max_group_tokens")
 
 DocumentRule = Literal["wikitext", "wikitext-articles", "blank-lines", "whole-file"]
 SentenceRule = Literal["line", "split", "document"]
@@ -99,6 +104,23 @@ class DocumentOptions(CheckedOptions):
     """Take only the records for which a condition of SQL is true, as DuckDB understands it (needs
     the extra "sql"): "score > 0.8 and lang in ('en', 'de')"; meta.score is the field score inside
     meta. The others are counted as dropped. The first records tell the types of the fields."""
+    group_by: Annotated[str | None, Needs("join", example="<|file_sep|>{path}")] = None
+    """Make one document of all records of a source with the same value in this field, such as
+    repo_name (data.repo is the field repo inside data), in formats that have fields. A record
+    without a value is a document of its own. Conditions, filters and provenance see the records."""
+    order_by: Annotated[str | None, _NEEDS_GROUPS] = None
+    """With --group-by, the field by whose values the records of a document are ordered, such as
+    path: numbers first, then texts. By default they stand in the order of the input."""
+    join: Annotated[str | None, _NEEDS_GROUPS] = None
+    r"""With --group-by, what is put before each record, with the values of fields in it:
+    "<|file_sep|>{path}\n". Special tokens of the tokenizer that stand in it become their ids, but
+    those in values do not; \n is a line break."""
+    begin_of_group: Annotated[str | None, _NEEDS_GROUPS] = None
+    """With --group-by, what is put before the first record of each document, before its --join:
+    "<|repo_name|>{repo_name}"."""
+    max_group_tokens: Annotated[int, Range(1, 2**26), _NEEDS_GROUPS] = 2**22
+    """With --group-by, the most tokens of a document: records that would exceed them begin another
+    one. A longer record is not cut."""
     document_rule: DocumentRule | None = None
     """What separates the documents of a text: "wikitext" is a line that is empty or starts with "="
     (a title), "wikitext-articles" is a title of the first level alone (" = Title = ", followed by
@@ -140,8 +162,9 @@ class DocumentOptions(CheckedOptions):
             )
 
     def _check_fields(self) -> None:
-        """Split the names of fields at commas, and check them."""
+        """Split the names of fields at commas, add those that group records, and check them."""
         names = tuple(name.strip() for each in self.keep_fields for name in each.split(","))
+        names += tuple(name for name in self._grouping_fields if name not in names)
         object.__setattr__(self, "keep_fields", names)
         for name in names:
             cause, cure = "", "Name each field once, as in url,id,date"
@@ -155,7 +178,33 @@ class DocumentOptions(CheckedOptions):
             elif name == self.text_field:
                 cause, cure = f"{name} is the text itself", "Name other fields"
             if cause:
-                raise UserError(option("keep_fields", names), cause, cure)
+                raise UserError(self.mention_field(name, names), cause, cure)
+
+        for name in ("join", "begin_of_group"):
+            if has_open_brace(template := getattr(self, name) or ""):
+                cause = "a brace in it does not enclose the name of a field"
+                raise UserError(option(name, template), cause, "Write fields as {path}")
+
+    @property
+    def _grouping_fields(self) -> dict[str, str]:
+        """The fields by which records are grouped, each with the name of the option that has it."""
+        named = {self.group_by: "group_by", self.order_by: "order_by"}
+        templates = {name: getattr(self, name) or "" for name in ("join", "begin_of_group")}
+        inner = {field: name for name in templates for field in list_fields(templates[name])}
+        return {name: value for name, value in (named | inner | named).items() if name is not None}
+
+    def mention_field(self, field: str, among: Sequence[str] = ()) -> option:
+        """Return the option that names a field which is kept, perhaps among others."""
+        name = self._grouping_fields.get(field)
+        return option(name, getattr(self, name)) if name else option("keep_fields", among or field)
+
+    @property
+    def grouping(self) -> Grouping | None:
+        """How records are joined to documents; None if each is a document."""
+        if self.group_by is None or self.join is None:
+            return None
+        heads = self.join, (self.begin_of_group or "") + self.join
+        return Grouping(self.group_by, self.order_by, self.max_group_tokens, heads)
 
     def or_else(self, document_rule: DocumentRule, sentence_rule: SentenceRule) -> Self:
         """Return the options with these rules in place of those that are None."""
@@ -171,8 +220,9 @@ class DocumentOptions(CheckedOptions):
         Data sets of other formats are then as they were before there were any.
         """
         options = asdict(self)
-        for name in ("keep_fields", "where", "csv_separator", "csv_quotes"):
-            if not options[name]:
+        rare = ("keep_fields", "where", "csv_separator", "csv_quotes", *_OF_GROUPS)
+        for name in rare:
+            if not options[name] or (name in _OF_GROUPS and self.group_by is None):
                 del options[name]
         return options
 
@@ -186,8 +236,11 @@ class DocumentOptions(CheckedOptions):
         return self
 
     def without_fields(self) -> Self:
-        """Return the options with which no field is kept."""
-        return replace(self, keep_fields=())
+        """Return the options with which no field is kept, and no records are joined."""
+        most = DocumentOptions.max_group_tokens
+        none = replace(self, group_by=None, order_by=None, join=None, begin_of_group=None,
+                       max_group_tokens=most)  # fmt: skip
+        return replace(none, keep_fields=())
 
     def describe(self, name: str) -> str:
         """Return the value of an option as a text; empty for None."""

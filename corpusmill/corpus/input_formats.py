@@ -207,7 +207,7 @@ def resolve_format(options: DocumentOptions, files: Mapping[str, Content]) -> Do
         cause = "its documents have no fields, of which the objective makes a text"
         raise UserError(named, cause, f"Give {_list_with_fields()}")
     if options.keep_fields and not FORMATS[options.input_format].has_fields:
-        named = option("keep_fields", options.keep_fields)
+        named = options.mention_field(options.keep_fields[0], options.keep_fields)
         cause = f"documents of the format {options.input_format} have no fields"
         raise UserError(named, cause, f"Leave it out, or give {_list_with_fields()}")
     is_foreign = FORMATS.package_of(options.input_format) is not None

@@ -278,6 +278,9 @@ def compare_documents(counts: Mapping[str, int]) -> Iterator[tuple[str, int, str
     tokenized = counts.get("tokenize.documents", 0) + counts.get("tokenize.empty_documents", 0)
     or_dropped = " or dropped" if dropped else ""
     yield f"documents tokenized{or_dropped}", tokenized + dropped, "documents read", read
+    if "groups.records" in counts:
+        made = counts.get("tokenize.documents", 0)
+        yield "records joined", counts["groups.records"], "documents tokenized", made
     if "filter.documents" in counts:
         yield "documents filtered", counts["filter.documents"], "documents read", read
         reasons = sum(count_dropped(counts).values())

@@ -71,6 +71,12 @@ def corpus_figures(counts: Mapping[str, int], repeats: int) -> Iterator[Figure]:
     ):
         if number := counts.get(stem, 0):
             yield count_figure(name, number, meaning)
+    if records := counts.get("groups.records", 0):
+        joined, cuts, alone = (counts[f"groups.{name}"] for name in ("documents", "cut", "alone"))
+        meaning = f"documents are made of {count_things(records, 'record')}"
+        meaning += f"; {cuts:,} go on where a group was cut" if cuts else ""
+        meaning += f"; {alone:,} of them without a group" if alone else ""
+        yield count_figure("joined", joined, meaning)
     if "filter.documents" in counts:
         kept, dropped = counts["filter.documents"], counts.get("filter.dropped", 0)
         reasons = _list_counts(count_dropped(counts))

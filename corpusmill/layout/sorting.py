@@ -81,7 +81,7 @@ def cut_into_groups(
     waiting: list[pa.RecordBatch] = []
     missing_rows, missing_tokens = rows, tokens
     for batch in batches:
-        offsets = _token_offsets(batch.column(column))
+        offsets = token_offsets(batch.column(column))
         begin = 0
         while begin < batch.num_rows:
             enough = int(np.searchsorted(offsets, int(offsets[begin]) + missing_tokens))
@@ -116,7 +116,7 @@ def join_small(batches: Iterable[pa.RecordBatch], small: int) -> Iterator[pa.Rec
         yield _join(waiting)
 
 
-def _token_offsets(column: pa.Array) -> np.ndarray:
+def token_offsets(column: pa.Array) -> np.ndarray:
     """Return integers[rows + 1], where the tokens of each row begin."""
     values, offsets = ragged.from_arrow(column)
     if pa.types.is_list(column.type.value_type):

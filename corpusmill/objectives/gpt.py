@@ -34,6 +34,7 @@ from corpusmill.arrays import ragged
 from corpusmill.arrays.columns import ANY_LENGTH, Column
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.errors import UserError, option
+from corpusmill.layout.groups import BEGINS, heads_of, put_heads
 from corpusmill.objectives.columns import SPANS, boundary_column, pad_of_text, token_column
 from corpusmill.objectives.examples import fill_in_the_middle as fim
 from corpusmill.objectives.examples.fill_in_the_middle import (
@@ -178,6 +179,7 @@ class Gpt(Objective):
     """
 
     name = "gpt"
+    joins_records = True
 
     options: GptOptions
     special: SpecialTokens
@@ -229,6 +231,11 @@ class Gpt(Objective):
         if options.fim_rate:
             roles = fim.find_tokens(self.special)
             token_ids, document_offsets = rearrange(token_ids, bounds, forms, roles)
+        ids = index.ids
+        if BEGINS in documents.schema.names:
+            joined = put_heads(documents, token_ids, document_offsets)
+            token_ids, document_offsets, shifts, firsts = joined
+            ids, places = ids[firsts], places + np.repeat(shifts, len(places) // len(shifts))
         length = _WHOLE if options.mode == "stream" else options.max_seq_length
         input_ids, offsets, owners, indices = cut_windows(
             token_ids, document_offsets, length, options.overlap, before, self.end_of_text
@@ -240,7 +247,7 @@ class Gpt(Objective):
         cut = (length, options.overlap, len(before))
         windows = locate_windows(text_offsets, owners, indices, *cut)
         values.append(span_lists(*cut_spans(parts, places, windows)))
-        return self.make_rows(index.ids[owners], repeat.number, indices, values)
+        return self.make_rows(ids[owners], repeat.number, indices, values)
 
     def text_cuts(self, seed: int) -> TextCuts | None:
         """Return what cuts texts at characters, if middles are moved in this way."""
@@ -282,10 +289,12 @@ class Gpt(Objective):
         # What a row shares with the previous one is not counted again.
         begins = offsets[:-1] + np.where(indices > 0, self.options.overlap, 0)
         _, middle, _ = fim.find_tokens(self.special)
+        heads, _ = heads_of(documents)
         moved = count_token(input_ids, begins, offsets[1:], middle)
         moved -= count_token(token_ids, bounds[:1], bounds[1:], middle)  # in the text
+        moved -= np.count_nonzero(heads == middle)
         around = len(self.begin_of_text) + len(self.end_of_text)
-        added = ADDED * moved + around * np.count_nonzero(indices == 0)
+        added = ADDED * moved + around * np.count_nonzero(indices == 0) + len(heads)
         kept = int((offsets[1:] - begins).sum()) - added
         return {**counts, "fim_documents": int(moved), "kept_tokens": int(kept)}
 

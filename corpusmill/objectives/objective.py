@@ -54,9 +54,12 @@ class Objective(ABC):
     Attributes:
         takes_passes: whether `build` makes the rows of several passes at once, in which documents
             recur, each with the number of its own pass.
+        joins_records: whether `build` makes one document of several records, where they have the
+            columns of `corpusmill.layout.groups`.
     """
 
     takes_passes: ClassVar[bool] = False
+    joins_records: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -58,7 +58,7 @@ def search_tables(store: OriginStore, where: str) -> Iterator[pa.Table]:
                 columns += _nest(names, told)
                 described = (
                     f"SELECT documents.*{columns} FROM documents "  # noqa: S608  the user's own
-                    f"JOIN files ON number = document >> {OFFSET_BITS}"
+                    f"JOIN files ON files.number = documents.document >> {OFFSET_BITS}"
                 )
                 query = f"SELECT document FROM ({described}) AS documents WHERE (\n{where}\n)"  # noqa: S608
                 with refusing(where, [*names, *told]):
@@ -83,9 +83,9 @@ def _nest(names: Sequence[str], told: Iterable[str]) -> str:
 
 def _told(store: OriginStore, split: str, names: Sequence[str]) -> Mapping[str, str]:
     """Return what the ids of documents tell, in SQL, by name; a kept field may have the name."""
-    place = f"(document & {2**OFFSET_BITS - 1}::UBIGINT) >> piece_bits"
-    told = {"file": "path", "place": f"({place})::BIGINT", "split": f"'{split}'"}
+    place = f"(documents.document & {2**OFFSET_BITS - 1}::UBIGINT) >> files.piece_bits"
+    told = {"file": "files.path", "place": f"({place})::BIGINT", "split": f"'{split}'"}
     if store.manifest.corpus.sources:
-        told["source"] = "split_part(path, '/', 1)"
+        told["source"] = "split_part(files.path, '/', 1)"
     taken = {name.lower() for name in names}
     return {name: value for name, value in told.items() if name not in taken}

@@ -221,7 +221,7 @@ class OriginStore:
         """
         splits = self._splits_of(documents)
         for number, split in enumerate(SPLIT_NAMES):
-            own = documents[splits == number]
+            own = documents if self._are_grouped else documents[splits == number]
             if len(own) and split in self.manifest.splits:
                 yield from self._rows_in(split, own)
 
@@ -267,7 +267,7 @@ class OriginStore:
         tables = {
             self._file_of("documents", generation, home)
             for generation, own in self._by_generation(documents)
-            for home in np.unique(self._homes(generation, own)).tolist()
+            for home, _ in self._by_home(generation, own)
         }
         splits = self.manifest.splits if self.has_random_documents else ()
         drawn = {name for split in splits for name in self.names("spans", split)}
@@ -284,7 +284,7 @@ class OriginStore:
         return {
             self._file_of("spans", generation, shard)
             for generation, own in self._by_generation(documents)
-            for home in np.unique(self._homes(generation, own)).tolist()
+            for home, _ in self._by_home(generation, own)
             for shard in generation.layout.shards_of(home, repeats)
         }
 
@@ -294,9 +294,20 @@ class OriginStore:
         for number in np.unique(numbers).tolist():
             yield self._provenance.generations[number], documents[numbers == number]
 
-    def _homes(self, generation: Generation, documents: Ids) -> npt.NDArray[np.uint32]:
-        """Return the shards of a generation that documents of it are at home in, uint32[n]."""
-        return generation.layout.homes(documents, self._splits_of(documents))
+    def _by_home(self, generation: Generation, documents: Ids) -> Iterator[tuple[int, Ids]]:
+        """Yield the shards that documents of a generation may be at home in, with these documents.
+
+        Where they are joined, that is every shard, as their groups decide it.
+        """
+        if self._are_grouped:
+            yield from ((shard, documents) for shard in range(generation.layout.shards))
+            return
+        homes = generation.layout.homes(documents, self._splits_of(documents))
+        yield from ((home, documents[homes == home]) for home in np.unique(homes).tolist())
+
+    @property
+    def _are_grouped(self) -> bool:
+        return self.manifest.corpus.documents.grouping is not None
 
     def _check_ids(self, name: str, documents: Ids) -> None:
         """Refuse a file of provenance with documents of files that the corpus does not have."""
@@ -342,8 +353,7 @@ class OriginStore:
         """
         places = []
         for generation, own in self._by_generation(documents):
-            homes = self._homes(generation, own)
-            places += [(generation, n, own[homes == n]) for n in np.unique(homes).tolist()]
+            places += [(generation, *home) for home in self._by_home(generation, own)]
         found = search_in_order(self._find_at_home, places)
         yield from self._follow(found, len(places), "files of documents read")
 

@@ -208,6 +208,10 @@ class TokenWindows(Samples):
             raise UserError(
                 value, cause, f"Omit it, or build the data set without {option('fim_rate')}"
             )
+        if manifest.corpus.documents.grouping:
+            cause = "its documents are made of several records, whose borders are not stored"
+            cure = f"Build the data set with {option('fim_rate')}, which moves middles in records"
+            raise UserError(value, cause, cure)
         special = manifest.tokenizer.special
         around = {special.eos_id, *chain.from_iterable(manifest.objective.bounds_of_text or ())}
         around -= {None}

@@ -40,11 +40,12 @@ class StoredRow(NamedTuple):
     def cut(self, origin: RowOrigin) -> RowOrigin:
         """Return the origin of a row of a stream with the spans that a sample holds of it.
 
-        Where special tokens stand within rows, as with middles that were moved, it is not known
-        where; then the whole row is returned.
+        Where other tokens stand within rows, as with middles that were moved and records that were
+        joined, it is not known where; then the whole row is returned.
         """
-        objective = self.data_set.manifest.objective
-        if self.tokens is None or objective.options.get("fim_rate"):
+        manifest = self.data_set.manifest
+        objective, is_joined = manifest.objective, manifest.corpus.documents.grouping is not None
+        if self.tokens is None or objective.options.get("fim_rate") or is_joined:
             return origin
         before, _ = objective.bounds_of_text or ((), ())
         spans, place, end = [], len(before), self.first + self.tokens

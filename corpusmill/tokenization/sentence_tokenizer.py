@@ -25,6 +25,7 @@ from corpusmill.tokenization.compiled.word_memo import WordMemo
 from corpusmill.tokenization.growth import LIBRARY, load_tokenizer
 from corpusmill.tokenization.marked_texts import MarkedPieces, MarkedTokenizer
 from corpusmill.tokenization.tokenizer_file import (
+    added_tokens,
     hide_special_tokens,
     ids_of,
     mark,
@@ -58,6 +59,7 @@ class SentenceTokenizer:
 
     Attributes:
         library: the tokenizers library's tokenizer, whose ids are given.
+        special: the ids of the special tokens, the longest first.
     """
 
     def __init__(
@@ -69,8 +71,10 @@ class SentenceTokenizer:
         words: str = "",
     ) -> None:
         # The special tokens' UTF-8, longest first: uint8[bytes] and int64[tokens + 1] into it.
-        names = map(str.encode, special_names(orjson.loads(tokenizer_json)))
-        self._special_texts, self._special_offsets = join_texts(names)
+        described = orjson.loads(tokenizer_json)
+        ids = {token["content"]: token["id"] for token in added_tokens(described)}
+        self.special = {name: ids[name] for name in special_names(described)}
+        self._special_texts, self._special_offsets = join_texts(map(str.encode, self.special))
         self._marked_arguments = tokenizer_json, special_tokens_in_text
         if not special_tokens_in_text:
             tokenizer_json = hide_special_tokens(tokenizer_json)

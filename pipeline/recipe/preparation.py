@@ -1,5 +1,7 @@
 """From the options of a build to its recipe: all of it is read, and tried, before any work."""
 
+import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,12 +17,12 @@ from corpusmill.console.terminal import hide_native_errors
 from corpusmill.corpus.document_options import DocumentOptions, TextMaker, make_texts
 from corpusmill.corpus.filters.functions import load_filters
 from corpusmill.corpus.records.record_documents import NoTextError
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.text_cuts import TextMarks
-from corpusmill.tokenization.tokenizer_file import TokenizerFile, vocabulary_of
+from corpusmill.tokenization.tokenizer_file import TokenizerFile, special_names, vocabulary_of
 from corpusmill.tokenization.words.words import load_words
 from pipeline.job_options import BuildOptions
 from pipeline.recipe.inputs import read_bytes, read_evaluation
@@ -28,6 +30,8 @@ from pipeline.recipe.probe import prove_cuts, prove_tokenizer, read_probe
 from pipeline.recipe.recipe import Recipe
 from pipeline.recipe.rehearsal import rehearse_beside
 from pipeline.recipe.sources import find_corpus
+
+_LIKE_SPECIAL = re.compile(r"<\|?[A-Za-z_]+\|?>")
 
 
 def prepare(
@@ -80,7 +84,7 @@ def prepare(
         texts, document_bytes = read_probe(recipe.files, recipe.reading)
         memoize = prove_tokenizer(tokenizer, texts, console, load_words(objective.words))
     recipe = replace(recipe, memoize=memoize, document_bytes=document_bytes)
-    _ = recipe.output, recipe.layout  # refuse options of shards
+    _check_recipe(recipe, console)
     return recipe
 
 
@@ -89,6 +93,34 @@ def _choose_documents(
 ) -> DocumentOptions:
     """Return how a source is read that has some options of its own, by name."""
     return make_texts(build.objective.choose_documents(replace(build.documents, **own)), maker)
+
+
+def _check_recipe(recipe: Recipe, console: Console) -> None:
+    """Refuse what cannot be written or joined, and say what is no special token.
+
+    Raises:
+        UserError: of an option of shards; or the objective does not join records, sources do not
+            join them in one way, or documents stand in the order of the corpus.
+    """
+    _ = recipe.output, recipe.layout
+    grouping, sources = recipe.documents.grouping, recipe.sources
+    if any(source.documents.grouping != grouping for source in sources):
+        cause = "the records of all sources are joined in one way, or none are"
+        cure = f"Give {option('group_by')} and what belongs to it for all sources"
+        raise UserError(option("source"), cause, cure)
+    if grouping is None:
+        return
+    value = option("group_by", grouping.by)
+    if not recipe.objective.joins_records:
+        cause = f"{recipe.objective.name} makes its rows of each record by itself"
+        raise UserError(value, cause, "Leave it out")
+    if recipe.dataset.order == "corpus":
+        cause = f"records of one document do not keep their places ({option('order', 'corpus')})"
+        raise UserError(value, cause, "Leave one of the two out")
+    special = special_names(json.loads(recipe.tokenizer.json))
+    for name in _LIKE_SPECIAL.findall(grouping.heads[1]):
+        if name not in special:
+            console.print(f"{name} is no special token of {recipe.tokenizer.name}, but text")
 
 
 @contextmanager

@@ -150,7 +150,7 @@ def _find_columns(
         if place is None and name == names[0]:
             raise no_such_field("the input", name, existing)
         if place is None:
-            raise no_such_kept_field("the input", name, existing)
+            raise no_such_kept_field(option("keep_fields", name), "the input", existing)
         if existing.count(place[0]) > 1:
             cause = f"several columns of the input are called {place[0]}"
             raise UserError(option("input"), cause, "Rename all but one")

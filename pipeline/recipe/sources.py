@@ -191,7 +191,12 @@ def find_documents(
         fields = documents.text_field, documents.keep_fields
         judged = Sample(documents.where).paths if documents.where is not None else ()
         others = [path[0] for path in judged]
-        file = write_records(records, temp_folder, *fields, parts, others)
+        try:
+            file = write_records(records, temp_folder, *fields, parts, others)
+        except UserError as error:
+            if documents.group_by is None:
+                raise
+            raise error.renamed("keep_fields", documents.mention_field) from None
         with open_file(file.path, file.bytes) as stream:
             check_start(stream, "the input", documents)
         return [file], settle_condition(documents, [partial(open_file, file.path, file.bytes)])

@@ -10,7 +10,7 @@ from corpusmill.arrays.ragged import RowBuffer
 from corpusmill.layout.sorting import KEY, join_small
 from tests.tools.builders import from_rows
 from tests.tools.knobs import knobs
-from transforms.shuffle.spill import RowSorter, Spill, load_segment
+from transforms.shuffle.spill import RowSorter, Spill, load_segment, put_in_order
 
 BATCHES = [pa.record_batch({"document": [place]}) for place in range(8)]
 SCHEMA = pa.schema([KEY, *IDENTITY_SCHEMA, pa.field("input_ids", pa.list_(pa.int16()))])
@@ -64,3 +64,22 @@ def test_rows_come_back_in_order_however_little_memory_there_is(tmp_path: Path) 
 
 def test_nothing_gives_nothing(tmp_path: Path) -> None:
     assert list(RowSorter(RowBuffer(SCHEMA, 2**28), str(tmp_path), 100).drain(64)) == []
+
+
+def test_rows_are_put_in_any_order_however_little_memory_there_is(tmp_path: Path) -> None:
+    draw = np.random.default_rng(1)
+    names = [f"{number}" if number % 3 else None for number in draw.permutation(2000).tolist()]
+    rows = pa.record_batch({"number": range(2000), "name": pa.array(names, pa.string())})
+
+    def keys_of(batch: pa.RecordBatch) -> list[tuple[str, int]]:
+        return [(row["name"] or "", row["number"]) for row in batch.to_pylist()]
+
+    expected = sorted(keys_of(rows))
+    for sort_bytes, files in ((10**9, 0), (10_000, 3), (300, 80)):
+        folder = tmp_path / str(sort_bytes)
+        folder.mkdir()
+        batches = (rows.slice(first, 7) for first in range(0, 2000, 7))
+        ordered = list(put_in_order(batches, keys_of, str(folder), sort_bytes))
+        assert [key for batch in ordered for key in keys_of(batch)] == expected
+        assert len(list(folder.iterdir())) >= files
+    assert list(put_in_order([], keys_of, str(tmp_path), 9)) == []

@@ -32,7 +32,7 @@ from corpusmill.corpus.conditions import settle_condition
 from corpusmill.corpus.content import Content
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import look_at, read_file, reads_in_ranges, resolve_format
-from corpusmill.errors import UserError
+from corpusmill.errors import UserError, option
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
@@ -129,7 +129,8 @@ class ReadDocuments(beam.PTransform):
         range_bytes: the longest range of a file; compressed files are read whole.
 
     Raises:
-        UserError: a pattern matches no file, the files have several formats, or one has none.
+        UserError: a pattern matches no file, the files have several formats, or one has none; or
+            records are to be joined.
     """
 
     def __init__(
@@ -149,6 +150,9 @@ class ReadDocuments(beam.PTransform):
         for name in names:
             with open_file(name, sizes[name]) as raw:
                 contents[name] = look_at(raw, name)
+        if options and options.group_by is not None:
+            cause, cure = "a build alone joins records", "Leave it out, and group the collection"
+            raise UserError(option("group_by", options.group_by), cause, cure)
         resolved = resolve_format(options or DocumentOptions(), contents)
         openers = [partial(open_file, name, sizes[name]) for name in names]
         self._options = settle_condition(resolved, openers)

@@ -6,17 +6,23 @@ be known when it ends.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from apache_beam.utils.shared import Shared
 
+from corpusmill.arrays import ragged
 from corpusmill.arrays.distinct import hash_rows
 from corpusmill.arrays.ragged import cut_rows
+from corpusmill.arrays.text_hashes import field_column
 from corpusmill.corpus.document_options import CorpusReading
 from corpusmill.corpus.filters.functions import Step
+from corpusmill.corpus.groups import Grouping, fill, list_fields
 from corpusmill.dataset.accounting import NOT_DRAWN
+from corpusmill.layout.groups import Lists, draw_groups, group_columns, interleave
+from corpusmill.layout.placement import Layout
 from corpusmill.objectives.random_documents import keep_candidates
 from corpusmill.objectives.tokenized_documents import unpack_documents
 from corpusmill.tokenization.encoding import encode_documents, tokenized_schema
@@ -57,6 +63,8 @@ class Tokenizing:
         keep_fields: names of the fields that are among the facts of documents.
         facts: whether tokenized documents have the columns of facts
             (`corpusmill.arrays.text_hashes`).
+        grouping: how records are joined to documents, with special tokens, where facts are kept;
+            None if each is a document.
     """
 
     path: str
@@ -68,11 +76,13 @@ class Tokenizing:
     cuts: Cuts | None = None
     keep_fields: tuple[str, ...] = ()
     facts: bool = False
+    grouping: Grouping | None = None
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of tokenized documents."""
-        return tokenized_schema(self.token_dtype, self.keep_fields, self.facts)
+        schema = tokenized_schema(self.token_dtype, self.keep_fields, self.facts)
+        return pa.schema([*schema, *(group_columns(self.token_dtype) if self.grouping else [])])
 
     def load(self) -> SentenceTokenizer:
         """Load the tokenizer; Beam's `Shared` makes it one for each process.
@@ -112,6 +122,27 @@ def tokenize_batch(
     tally.add("tokenize.passages", len(passages) - 1)
     tally.add_distinct("tokenize.distinct_passages", hash_rows(token_ids, passages))
     return encoded.documents
+
+
+def add_groups(
+    records: pa.RecordBatch, tokenizing: Tokenizing, tokenizer: SentenceTokenizer, layout: Layout
+) -> pa.RecordBatch:
+    """Add the columns of groups (`corpusmill.layout.groups`) to tokenized records."""
+    grouping, number = cast(Grouping, tokenizing.grouping), records.num_rows
+    fields = {name for head in grouping.heads for name in list_fields(head)}
+    values = {name: records.column(field_column(name).name).to_pylist() for name in fields}
+
+    def tokenize(part: str) -> Lists:
+        if (token := tokenizer.special.get(part)) is not None:
+            return np.full(number, token, tokenizing.token_dtype), np.arange(number + 1)
+        texts = [text.encode() for text in fill(part, number, values)]
+        offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+        return tokenizer.encode(np.frombuffer(b"".join(texts), np.uint8), offsets)
+
+    heads = (interleave([*map(tokenize, parts)]) for parts in grouping.divide(tokenizer.special))
+    groups = draw_groups(records, grouping.by, layout)
+    columns = [*records.columns, groups, *(ragged.to_arrow(*head) for head in heads)]
+    return ragged.to_batch(columns, tokenizing.schema)
 
 
 SEGMENTS = "segments"
@@ -187,6 +218,8 @@ class TaskDoFn(beam.DoFn):
         self._tally = tally
         for text in self._reader.read(ranges):
             documents = tokenize_batch(self._tokenizer, text, tally, tokenizing)
+            if tokenizing.grouping:
+                documents = add_groups(documents, tokenizing, self._tokenizer, layout)
             if sources:
                 sources.add_tokenized(text, documents)
             if limit is not None:
@@ -208,8 +241,10 @@ class TaskDoFn(beam.DoFn):
 
     def _leave_out(self, documents: pa.RecordBatch, _: str) -> Sequence[str]:
         """Name the documents of which a source takes no copy."""
+        grouping, layout = self._preparation.tokenizing.grouping, self._preparation.routes.layout
         ids = documents.column("document").to_numpy()
-        copies = self._preparation.routes.layout.count_copies(ids)
+        ids = draw_groups(documents, grouping.by, layout) if grouping else ids
+        copies = layout.count_copies(ids)
         return ["" if number else NOT_DRAWN for number in copies.tolist()]
 
     def finish(self, task: Task) -> Iterator[Output]:

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 import transforms.coders  # noqa: F401  registers those of the elements
 from corpusmill.knobs import knob
+from corpusmill.layout.groups import drawn_ids
 from corpusmill.layout.placement import Layout, assign_splits
 from corpusmill.layout.sorting import join_small
 from transforms.elements import Segment
@@ -85,7 +86,7 @@ class Routes:
 
     def homes(self, documents: pa.RecordBatch) -> npt.NDArray[np.uint32]:
         """Return the home of each document, uint32[documents]."""
-        ids = documents.column("document").to_numpy()
+        ids = drawn_ids(documents)
         splits = assign_splits(self.layout.seed, ids, self.validation_share)
         return self.layout.homes(ids, splits)
 

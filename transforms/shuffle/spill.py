@@ -1,14 +1,16 @@
 """Rows in temporary files, ordered by bucket or sorted by key, in bounded memory."""
 
-from collections.abc import Iterable, Iterator
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpusmill.arrays.ragged import RowBuffer
+from corpusmill.arrays.ragged import RowBuffer, take_rows
 from corpusmill.dataset.ownership import delete_temporary
 from corpusmill.knobs import knob
 from corpusmill.layout.sorting import join_small, order_by_bucket, sort_rows
@@ -205,3 +207,47 @@ class RowSorter:
         for _, parts in groupby(segments, key=attrgetter("bucket")):
             yield from sort_rows([load_segment(part, self._rows.schema) for part in parts], rows)
         _delete(segments, self._temp_folder)
+
+
+# A file is read in so many parts: when files are merged, a part of each is in memory.
+_PARTS = 256
+KeysOf = Callable[[pa.RecordBatch], Sequence[Any]]
+
+
+def put_in_order(
+    batches: Iterable[pa.RecordBatch], keys_of: KeysOf, temp_folder: str, sort_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows in ascending order.
+
+    More than fit into memory are ordered in parts, which become files that are merged row by row,
+    in some microseconds for each.
+
+    Args:
+        batches: the rows.
+        keys_of: returns for each row by what it is ordered; no two rows have the same.
+        temp_folder: folder of the files.
+        sort_bytes: the rows that are ordered in memory, which takes twice as much.
+    """
+    files, joined = list[list[Segment]](), join_small(batches, sort_bytes)
+    rows, following = next(joined, None), next(joined, None)
+    if following is None:
+        yield from () if rows is None else _sort(rows, keys_of)
+        return
+    while rows is not None:
+        ordered = ((0, part) for part in _sort(rows, keys_of))
+        files.append(write_segments(ordered, temp_folder))
+        schema, rows, following = rows.schema, following, next(joined, None)
+
+    def load(segments: Iterable[Segment]) -> Iterator[tuple[Any, pa.RecordBatch, int]]:
+        for segment in segments:
+            rows = load_segment(segment, schema)
+            yield from ((key, rows, place) for place, key in enumerate(keys_of(rows)))
+
+    merged = heapq.merge(*map(load, files), key=itemgetter(0))
+    yield from join_small((rows.slice(place, 1) for _, rows, place in merged), JOINED_BYTES)
+
+
+def _sort(rows: pa.RecordBatch, keys_of: KeysOf) -> Iterator[pa.RecordBatch]:
+    keys = keys_of(rows)
+    order = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
+    yield from (take_rows(rows, part) for part in np.array_split(order, _PARTS) if len(part))

@@ -310,7 +310,7 @@ def check_csv_field(stream: BinaryIO, file: str, options: DocumentOptions) -> No
         raise no_such_field(file, options.text_field, fields)
     for name in options.keep_fields:
         if name not in fields:
-            raise no_such_kept_field(file, name, fields)
+            raise no_such_kept_field(options.mention_field(name), file, fields)
     kept = [(option("keep_fields"), name) for name in options.keep_fields]
     for flag, name in ((option("text_field"), options.text_field), *kept):
         if fields.count(name) > 1:

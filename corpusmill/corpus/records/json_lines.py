@@ -427,7 +427,7 @@ def _check_fields(records: Sequence[dict[str, Any]], file: str, options: Documen
         raise NoTextError(option("text_field", name), cause, cure, _names_of(records[:1]))
     for name in options.keep_fields:
         if all(find_value(record, name) is MISSING for record in records):
-            raise no_such_kept_field(file, name, _names_of(records))
+            raise no_such_kept_field(options.mention_field(name), file, _names_of(records))
 
 
 def _names_of(records: Iterable[dict[str, Any]]) -> Iterator[str]:

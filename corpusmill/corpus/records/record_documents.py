@@ -95,16 +95,16 @@ def to_array(values: Sequence[object]) -> pa.Array:
         return pa.array([to_text(value) for value in values], pa.string())
 
 
-def no_such_kept_field(file: str, name: str, fields: Iterable[str]) -> UserError:
+def no_such_kept_field(value: str | option, file: str, fields: Iterable[str]) -> UserError:
     """Make the error for a field that is to be kept and does not exist.
 
     Args:
+        value: the option that names it.
         file: path of the file.
-        name: of the field, as the user wrote it.
         fields: the names of the existing ones.
     """
     cause = f"{file} has no such field; its fields are {list_names(fields)}"
-    return UserError(option("keep_fields", name), cause, "Name fields that it has")
+    return UserError(value, cause, "Name fields that it has")
 
 
 _Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]

@@ -292,7 +292,7 @@ def check_table(
         raise NoTextError(option("text_field", name), cause, cure, fields.names())
     for name, found in zip(options.keep_fields, fields.kept, strict=True):
         if not found:
-            raise no_such_kept_field(file, name, fields.names())
+            raise no_such_kept_field(options.mention_field(name), file, fields.names())
 
 
 def read_table(open_table: OpenTable, stream: BinaryIO, part: FileRange) -> Iterator[DocumentBatch]:
