@@ -194,9 +194,11 @@ def test_sources_are_compared_and_filters_come_first(
 def test_a_data_set_without_near_duplicates_has_a_table_without_rows(
     sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    flags = ("--drop-near-duplicates", "1.0")
+    flags = ("--drop-near-duplicates",)
     build([sample], tokenizer_path, output, *flags)
     assert pq.read_metadata(output / TABLE).num_rows == 0
+    options = read_manifest_json(output)["corpus"]["filtering"]["near_duplicates"]
+    assert options["drop_near_duplicates"] == 0.8
     plain = output.with_name("plain")
     build([sample], tokenizer_path, plain)
     own = {name: digest for name, digest in digests(plain).items() if "v1/" in name}
@@ -209,7 +211,10 @@ def test_a_data_set_without_near_duplicates_has_a_table_without_rows(
     [
         (("--drop-near-duplicates", "80"), ("--drop-near-duplicates 80", "Give 0.5 to 1")),
         (("--near-duplicate-ngram", "3"), ("it needs --drop-near-duplicates",)),
-        (("--drop-near-duplicates",), ("its value is missing", "a number")),
+        (
+            ("--drop-near-duplicates", "yes"),
+            ("--drop-near-duplicates yes", "Give a number or None"),
+        ),
     ],
 )
 def test_mistakes(

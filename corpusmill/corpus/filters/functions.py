@@ -30,7 +30,7 @@ from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.corpus.document_options import DROP_REASONS
 from corpusmill.errors import UserError, in_one_line, option, printable
 from corpusmill.plugins import Plugins
-from corpusmill.settings.constraints import CheckedOptions, Needs, Range
+from corpusmill.settings.constraints import Alone, CheckedOptions, Needs, Range
 
 # The share of pairs of just the similarity that are compared, unless the bands are given.
 _COMPARED = 0.95
@@ -55,11 +55,11 @@ class FilterOptions(CheckedOptions):
     and of the documents in them, after the filters; also across the splits. The input is read
     twice."""
 
-    drop_near_duplicates: Annotated[float | None, Range(0.5, 1)] = None
-    """Drop documents of which this share of the runs of words (0.8 is usual; the Jaccard similarity
-    of their sets) is that of an earlier document that stays. MinHash chooses which are compared,
-    and the similarity of those is counted exactly. The input is read twice, and three times where
-    any are compared."""
+    drop_near_duplicates: Annotated[float | None, Range(0.5, 1), Alone(0.8)] = None
+    """Drop documents of which this share of the runs of words (0.8 if no number is given; the
+    Jaccard similarity of their sets) is that of an earlier document that stays. MinHash chooses
+    which are compared, and the similarity of those is counted exactly. The input is read twice, and
+    three times where any are compared."""
 
     near_duplicate_ngram: Annotated[int, Range(1, 100), _NEAR] = 5
     """Words of a run; in scripts without spaces each character is a word."""
