@@ -95,7 +95,7 @@ def _measure(command: InspectCorpus, launch: Launch, call: Call, records: Any) -
         recipe = prepare(command, temp_folder, call.console, records)
         with call.importing(launch.engine.unused_packages):
             # They import Beam. A mistake of the user's has been found by now.
-            from corpusmill.dataset.editing import add_unread  # noqa: PLC0415
+            from corpusmill.dataset.editing import add_source_counts, add_unread  # noqa: PLC0415
             from pipeline import graph  # noqa: PLC0415
             from pipeline.assembly import assemble_job  # noqa: PLC0415
             from pipeline.jobs import build_work  # noqa: PLC0415
@@ -119,7 +119,9 @@ def _measure(command: InspectCorpus, launch: Launch, call: Call, records: Any) -
         timing = build_work.time_preparation(job, recipe)
     collected = json.loads(content)
     collected["counts"], unread, _ = split_files(collected["counts"])
-    header = add_unread(job.header, unread)
+    header, collected["counts"] = add_source_counts(
+        add_unread(job.header, unread), collected["counts"]
+    )
     entries = {name: entry for name, entry in to_json(header).items() if name not in _RESULTS}
     numbers = {**entries, "format": FORMAT, "format_version": FORMAT_VERSION, **collected}
     numbers["work"] = build_work.describe_work(

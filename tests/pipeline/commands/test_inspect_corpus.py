@@ -110,6 +110,30 @@ def test_a_build_gives_what_was_said(
         assert numbers[part] == manifest[part]
 
 
+def test_sources_are_estimated_as_they_are_taken(
+    corpus: Path, tokenizer_path: Path, output: Path, tmp_path: Path
+) -> None:
+    sources = ("--source", f"a={corpus / 'a.txt'}", "--source", f"b={corpus / 'b.txt'}@2.5")
+    flags = (*sources, "--tokenizer", tokenizer_path, *PAIRS, *SPREAD, "--validation-share", "0.3")
+    run_here("bert", *flags, "--output", output)
+    manifest = read_manifest_json(output)
+    for sample, least in (((), 0.0), (("--sample-tokens", "8000"), 0.3)):
+        path = tmp_path / "numbers.json"
+        run_here("inspect-corpus", *flags, *sample, "--json", path, "bert")
+        numbers = json.loads(path.read_text())
+        assert numbers["build"]["exact"] is not bool(sample)
+        for name, split in manifest["splits"].items():
+            rows = numbers["build"]["splits"][name]["rows"]["value"]
+            assert rows == pytest.approx(split["rows"], rel=least)
+        for own, built in zip(
+            numbers["corpus"]["sources"], manifest["corpus"]["sources"], strict=True
+        ):
+            counts = {name: built["counts"].get(name) for name in own["counts"]}
+            assert own["counts"] == counts
+            assert own["counts"]["read.documents"] > 5
+        assert not [name for name in numbers["counts"] if name.startswith("source.")]
+
+
 def test_the_temporary_files_of_a_build_are_as_large_as_was_said(
     numbers_of: Numbers, sample: Path, tokenizer_path: Path, tmp_path: Path, output: Path,
     monkeypatch: pytest.MonkeyPatch,
