@@ -221,6 +221,49 @@ def list_keys(
     return ragged.to_batch([*columns], KEY_SCHEMA)
 
 
+@njit
+def find_first(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """Find the first one of equal pairs of numbers.
+
+    Args:
+        firsts: uint64[pairs].
+        seconds: uint64[pairs].
+
+    Returns:
+        bool[pairs].
+    """
+    are_first, size = np.zeros(len(firsts), np.bool_), 2
+    while size < 2 * len(firsts):
+        size *= 2
+    # The row of each pair, and one more; 0 where a slot is free.
+    slots = np.zeros(size, np.int64)
+    for row in range(len(firsts)):
+        place = mix(mix(firsts[row]) ^ seconds[row]) & np.uint64(size - 1)
+        while slots[place]:
+            other = slots[place] - 1
+            if firsts[other] == firsts[row] and seconds[other] == seconds[row]:
+                break
+            place = (place + _ONE) & np.uint64(size - 1)
+        else:
+            slots[place], are_first[row] = row + 1, True
+    return are_first
+
+
+@njit
+def may_recur(keys: np.ndarray) -> np.ndarray:
+    """Return which of some mixed keys may stand among them again, bool[keys]; few others do."""
+    size = 8
+    while size < 8 * len(keys):
+        size *= 2
+    counts, last = np.zeros(size, np.uint8), np.uint64(size - 1)
+    for key in keys:
+        counts[key & last] = min(2, counts[key & last] + 1)
+    are_many = np.empty(len(keys), np.bool_)
+    for row in range(len(keys)):
+        are_many[row] = counts[keys[row] & last] > 1
+    return are_many
+
+
 def pair_documents(
     seen: pa.RecordBatch, rows: pa.RecordBatch
 ) -> tuple[pa.RecordBatch, int, Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]]:
@@ -235,9 +278,10 @@ def pair_documents(
         time, the earlier and the later row of each pair, as rows of KEY_SCHEMA.
     """
     joined = pa.concat_batches([seen, rows])
-    order = np.argsort(joined.column("key").to_numpy(), kind="stable")
-    joined, is_new = joined.take(pa.array(order)), order >= seen.num_rows
-    keys = joined.column("key").to_numpy()
+    keys, documents = (joined.column(name).to_numpy() for name in ("key", "document"))
+    order = np.flatnonzero(may_recur(keys))
+    order = order[np.argsort(keys[order], kind="stable")]
+    keys = keys[order]
     # No key is its own complement.
     begins = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))
     begin_of_row = np.repeat(begins, np.diff(begins, append=len(keys)))
@@ -245,12 +289,17 @@ def pair_documents(
 
     def pair() -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         for rank in range(FIRST_DOCUMENTS):
-            later = np.flatnonzero(is_new & (ranks > rank))
-            earlier = begin_of_row[later] + rank
-            yield joined.take(pa.array(earlier)), joined.take(pa.array(later))
+            places = np.flatnonzero((order >= seen.num_rows) & (ranks > rank))
+            later, earlier = order[places], order[begin_of_row[places] + rank]
+            # Documents that are like each other are in many buckets together.
+            are_first = find_first(documents[later], documents[earlier])
+            earlier, later = (pa.array(side[are_first]) for side in (earlier, later))
+            yield joined.take(earlier), joined.take(later)
 
-    are_first = ranks < FIRST_DOCUMENTS
-    return joined.filter(pa.array(are_first)), int((is_new & ~are_first).sum()), pair()
+    are_kept = np.ones(joined.num_rows, np.bool_)
+    are_kept[order[ranks >= FIRST_DOCUMENTS]] = False
+    crowded = int((ranks[order >= seen.num_rows] >= FIRST_DOCUMENTS).sum())
+    return joined.filter(pa.array(are_kept)), crowded, pair()
 
 
 def to_pairs(
@@ -276,11 +325,9 @@ def to_pairs(
 def keep_distinct(wanted: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Return rows by document and home, each once."""
     rows = pa.concat_batches(wanted)
-    ids, homes = rows.column("document").to_numpy(), rows.column("home").to_numpy()
-    order = np.lexsort((homes, ids))
-    ids, homes = ids[order], homes[order]
-    is_first = np.append(True, (ids[1:] != ids[:-1]) | (homes[1:] != homes[:-1]))[: len(ids)]
-    return rows.take(pa.array(order[is_first]))
+    ids, homes = (rows.column(name).to_numpy() for name in ("document", "home"))
+    are_first = np.flatnonzero(find_first(ids, homes.astype(np.uint64)))
+    return rows.take(pa.array(are_first[np.lexsort((homes[are_first], ids[are_first]))]))
 
 
 def list_sets(
