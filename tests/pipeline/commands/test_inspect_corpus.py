@@ -134,20 +134,25 @@ def test_sources_are_estimated_as_they_are_taken(
         assert not [name for name in numbers["counts"] if name.startswith("source.")]
 
 
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [((), 0.05), (("--input-format", "lines", "--drop-near-duplicates"), 0.35)],
+    ids=["plain", "near-duplicates"],
+)
 def test_the_temporary_files_of_a_build_are_as_large_as_was_said(
-    numbers_of: Numbers, sample: Path, tokenizer_path: Path, tmp_path: Path, output: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    flags: tuple[str, ...], error: float, numbers_of: Numbers, sample: Path, tokenizer_path: Path,
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     # So much text that the headers of messages do not count; kept, so that it can be measured.
     large = tmp_path / "large.txt"
     large.write_text(sample.read_text() * 20)
-    estimate = numbers_of(inputs=large)["work"]["temporary_bytes"]
+    estimate = numbers_of(*flags, inputs=large)["work"]["temporary_bytes"]
     kept = tmp_path / "kept"
     kept.mkdir()
     monkeypatch.setattr("corpusmill.location.LocalPath.remove", lambda *_: None)
-    build([large], tokenizer_path, output, "--temp-location", kept)
+    build([large], tokenizer_path, output, "--temp-location", kept, *flags)
     files = [path for path in kept.rglob("*") if path.suffix in {".arrow", ".npy"}]
-    assert estimate == pytest.approx(sum(path.stat().st_size for path in files), rel=0.05)
+    assert estimate == pytest.approx(sum(path.stat().st_size for path in files), rel=error)
 
 
 def test_a_build_is_estimated_with_the_workers_that_the_machine_can_hold(
