@@ -141,9 +141,8 @@ class NearSearch:
                     tally.add("near.crowded", crowded)
                     for earlier, later in pairs:
                         yield near.to_pairs(later, later, earlier), PAIRS
-                        for side in (earlier, later):
-                            wanted = near.to_pairs(side, later, earlier)
-                            yield near.keep_distinct([wanted]), WANTED
+                        wanted = [near.to_pairs(side, later, earlier) for side in (earlier, later)]
+                        yield near.keep_distinct(wanted), WANTED
 
         yield from self.spill(pair(), PAIRS, WANTED)
         yield from tally.outputs()
@@ -249,11 +248,8 @@ class _OnDisk:
         """Map all values, or a number of them that are still to be set."""
         size = self._file.seek(0, SEEK_END) or number * self._dtype.itemsize
         self._file.truncate(size)
-        return (
-            np.asarray(np.memmap(self._file, self._dtype, "r+"))
-            if size
-            else np.empty(0, self._dtype)
-        )
+        mapped = np.memmap(self._file, self._dtype, "r+") if size else np.empty(0, self._dtype)
+        return np.asarray(mapped)
 
 
 def _choose(segments: Sequence[Segment], temp_folder: str) -> Iterator[pa.RecordBatch]:

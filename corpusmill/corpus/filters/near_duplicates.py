@@ -255,12 +255,10 @@ def may_recur(keys: np.ndarray) -> np.ndarray:
     size = 8
     while size < 8 * len(keys):
         size *= 2
-    counts, last = np.zeros(size, np.uint8), np.uint64(size - 1)
-    for key in keys:
-        counts[key & last] = min(2, counts[key & last] + 1)
-    are_many = np.empty(len(keys), np.bool_)
-    for row in range(len(keys)):
-        are_many[row] = counts[keys[row] & last] > 1
+    counts, slots = np.zeros(size, np.uint8), keys & np.uint64(size - 1)
+    for slot in slots:
+        counts[slot] = min(2, counts[slot] + 1)
+    are_many: np.ndarray = counts[slots] > 1
     return are_many
 
 
@@ -347,14 +345,11 @@ def list_sets(
     texts = join_sentences(documents)
     text, offsets = ragged.from_arrow(texts)
     runs, borders = hash_sets(text, offsets, list_characters(), ngram)
-    sets, step = (
-        ragged.to_arrow(runs, borders),
-        size // (1 + 8 * int(np.diff(borders).max(initial=0))),
-    )
+    sets, step = ragged.to_arrow(runs, borders), size // (1 + 8 * np.diff(borders).max(initial=0))
     texts = pc.binary_slice(texts.cast(pa.binary()), 0, BEGINNING.itemsize)
-    rows = np.flatnonzero(are_among(ids, own))
-    for begin in range(0, len(rows), max(1, step)):
-        some = rows[begin : begin + max(1, step)]
+    rows, step = np.flatnonzero(are_among(ids, own)), max(1, int(step))
+    for begin in range(0, len(rows), step):
+        some = rows[begin : begin + step]
         places = pa.array(np.searchsorted(own, ids[some]))
         of_rows = [texts.take(places), sets.take(places)]
         yield ragged.to_batch([*wanted.take(pa.array(some)).columns[:-2], *of_rows], PAIR_SCHEMA)
@@ -417,8 +412,8 @@ def write_table(
     ) as writer:
         for batch in removed:
             shown = _choose_shown(shown, batch, name_sources)
-            own = pa.Table.from_batches([batch.select(TABLE_SCHEMA.names)])
-            waiting = pa.concat_tables([waiting, own])
+            own = batch.select(TABLE_SCHEMA.names)
+            waiting = pa.concat_tables([waiting, pa.Table.from_batches([own])])
             while waiting.num_rows >= _GROUP_ROWS:
                 writer.write_table(waiting.slice(0, _GROUP_ROWS).combine_chunks())
                 waiting = waiting.slice(_GROUP_ROWS)
@@ -472,12 +467,11 @@ def match_pairs(
     """
     pairs = pairs[np.lexsort((pairs["keeper"], pairs["document"]))]
     pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])] if len(pairs) else pairs
-    order, sides = np.argsort(sets.documents), list[npt.NDArray[np.int64]]()
-    for side in ("document", "keeper"):
-        places = np.searchsorted(sets.documents, pairs[side], sorter=order)
-        sides.append(order[places % len(order)])
-        if (sets.documents[sides[-1]] != pairs[side]).any():
-            raise RuntimeError("a document that is compared was not found again")
+    order, ids = np.argsort(sets.documents), [pairs[name] for name in ("document", "keeper")]
+    sides = [np.searchsorted(sets.documents, side, sorter=order) for side in ids]
+    sides = [order[places % len(order)] for places in sides]
+    if any((sets.documents[places] != side).any() for places, side in zip(sides, ids, strict=True)):
+        raise RuntimeError("a document that is compared was not found again")
     similarities = compare_sets(sets.runs, sets.borders, *sides, similarity)
     are_like = similarities > 0
     like = pairs[are_like]

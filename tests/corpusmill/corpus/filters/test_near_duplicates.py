@@ -2,6 +2,7 @@
 
 import io
 import random
+from collections import Counter
 from itertools import groupby, pairwise
 
 import numpy as np
@@ -105,6 +106,19 @@ def test_a_document_is_removed_by_the_first_one_like_it_that_stays(
         found |= {pairs[begin + row][0]: pairs[begin + row][1] for row in chosen.tolist()}
     assert found == removed
     assert memory[:number].tolist() == sorted(removed)
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS)))
+def test_of_equal_pairs_the_first_one_is_found_and_no_key_that_recurs_is_missed(
+    pairs: list[tuple[int, int]],
+) -> None:
+    columns = np.array(pairs, np.uint64).reshape(-1, 2)
+    found = near.find_first(columns[:, 0].copy(), columns[:, 1].copy())
+    assert found.tolist() == [pair not in pairs[:row] for row, pair in enumerate(pairs)]
+    keys = near.mix(columns[:, 0].copy()) if pairs else columns[:, 0].copy()
+    recurring = near.may_recur(keys)
+    counts = Counter(keys.tolist())
+    assert all(recurring[row] for row, key in enumerate(keys.tolist()) if counts[key] > 1)
 
 
 @pytest.mark.parametrize("firsts", [1, 2, 8])
