@@ -139,9 +139,11 @@ class NearSearch:
                 for rows in join_small(map_ahead(load, ordered), duplicates.HASH_BUCKET_BYTES):
                     seen, crowded, pairs = near.pair_documents(seen, rows)
                     tally.add("near.crowded", crowded)
-                    for earlier, later in pairs:
+                    for rank, (earlier, later) in enumerate(pairs):
                         yield near.to_pairs(later, later, earlier), PAIRS
-                        wanted = [near.to_pairs(side, later, earlier) for side in (earlier, later)]
+                        # The first pairs have all later documents.
+                        sides = (earlier,) if rank else (earlier, later)
+                        wanted = [near.to_pairs(side, later, earlier) for side in sides]
                         yield near.keep_distinct(wanted), WANTED
 
         yield from self.spill(pair(), PAIRS, WANTED)
@@ -152,13 +154,11 @@ class NearSearch:
         if task.near:
             ngram = self.filters.near_duplicate_ngram
             load = partial(load_segment, schema=near.PAIR_SCHEMA)
-            wanted = near.keep_distinct([*map(load, task.near)])
-            sets = (
-                (rows, PAIRS)
-                for batch in self._read(task)
-                for rows in near.list_sets(batch, wanted, ngram, JOINED_BYTES)
-            )
-            yield from self.spill(sets, PAIRS)
+            wanted = pa.RecordBatch.from_pylist([], schema=near.PAIR_SCHEMA)
+            for rows in map(load, task.near):
+                wanted = near.keep_distinct([wanted, rows])
+            sets = (near.list_sets(one, wanted, ngram, JOINED_BYTES) for one in self._read(task))
+            yield from self.spill(((rows, PAIRS) for some in sets for rows in some), PAIRS)
 
     def compare(self, home: tuple[int, Iterable[Segment]]) -> Iterator[Output]:
         """Compare the pairs whose later documents are those of a task."""

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.arrays.randomness import mix
 from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.corpus.filters import near_duplicates as near
 from corpusmill.corpus.filters.functions import FilterOptions
@@ -115,7 +116,7 @@ def test_of_equal_pairs_the_first_one_is_found_and_no_key_that_recurs_is_missed(
     columns = np.array(pairs, np.uint64).reshape(-1, 2)
     found = near.find_first(columns[:, 0].copy(), columns[:, 1].copy())
     assert found.tolist() == [pair not in pairs[:row] for row, pair in enumerate(pairs)]
-    keys = near.mix(columns[:, 0].copy()) if pairs else columns[:, 0].copy()
+    keys = mix(columns[:, 0].copy()) if pairs else columns[:, 0].copy()
     recurring = near.may_recur(keys)
     counts = Counter(keys.tolist())
     assert all(recurring[row] for row, key in enumerate(keys.tolist()) if counts[key] > 1)
