@@ -81,10 +81,10 @@ class CorpusJob:
     place: Workplace
     held: Held | None = field(default=None, kw_only=True)
 
-    @property
-    def near_table(self) -> str:
-        """The path of the table of near-duplicates."""
-        return join_path(self.place.temp_folder, "near-duplicates.parquet")
+    def search_near(self, comparison: Comparison) -> NearSearch:
+        """Return how near-duplicates are found, and where the table of them is."""
+        table = join_path(self.place.temp_folder, "near-duplicates.parquet")
+        return NearSearch(comparison, self.filters, table)
 
 
 @dataclass(frozen=True)
@@ -113,11 +113,12 @@ class Job(CorpusJob):
     names: FileNames
     sources: tuple[str, ...] = ()
 
-    @property
-    def near_table(self) -> str:
-        """The path of the table of near-duplicates, which is a file of the data set."""
-        place = self.place
-        return place.final_path(self.names.name(0, NEAR)) if place.output else super().near_table
+    def search_near(self, comparison: Comparison) -> NearSearch:
+        """Return how near-duplicates are found, with a table that is a file of the data set."""
+        search = replace(super().search_near(comparison), layout=self.layout, sources=self.sources)
+        if not self.place.output:
+            return search
+        return replace(search, table=self.place.final_path(self.names.name(0, NEAR)))
 
     @property
     def layout(self) -> Layout:
@@ -202,7 +203,7 @@ def compare_likeness(job: CorpusJob) -> NearSearch | None:
         return None
     size = KEY_BYTES * int(options["near_duplicate_bands"])
     comparison = replace(compare_documents(job), column="key", kind="near-", row_bytes=size)
-    return NearSearch(comparison, job.filters, job.near_table)
+    return job.search_near(comparison)
 
 
 def plan_preparation(job: Job, pool_tokens: int) -> Preparation:

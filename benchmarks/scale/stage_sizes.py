@@ -16,8 +16,9 @@ from corpusmill.dataset import manifest_json
 from corpusmill.dataset.editing import add_results
 from corpusmill.dataset.manifest import FileEntry, Manifest, Shard
 from corpusmill.dataset.manifest_entries import SourceFile
-from pipeline.graph import Job, compare_documents
-from transforms.corpus.duplicates import HASH_BUCKET_BYTES
+from pipeline.graph import Job, compare_documents, compare_likeness
+from transforms.corpus.duplicates import HASH_BUCKET_BYTES, Comparison
+from transforms.corpus.near_duplicates import PAIRS_AT_ONCE
 from transforms.corpus.pool import CANDIDATE_BYTES
 from transforms.elements import (
     LinesFile,
@@ -34,6 +35,8 @@ _BYTES_A_SECOND, _FILES_A_SECOND = 50 * 10**6, 500
 # A digest, a place in a store: the longest names of a run's temporary files.
 _PATH = f"gs://{'b' * 40}/{'o' * 40}/_temporary-{'0' * 32}/spill-{'0' * 32}.arrow"
 _SHA256 = "0" * 64
+# Of a pair that is alike, as the worker that decides reads it, and of what it removes.
+_PAIR_BYTES = 36 + 8
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,12 @@ def size_stages(job: Job, corpus: Corpus) -> list[StageSize]:
     """
     stages = [_size_plan(job, corpus)]
     if job.filters.drop_duplicates:
-        stages += _size_comparison(job, corpus)
+        names = ("hash documents", "hashes", "find repeats")
+        stages += _size_comparison(job, corpus, compare_documents(job), names)
+    if near := compare_likeness(job):
+        names = ("hash bands", "bands", "pair documents")
+        stages += _size_comparison(job, corpus, near.comparison, names)
+        stages += _size_decision(job, corpus)
     stages += _size_preparation(job, corpus)
     return [*stages, *_size_build(job, corpus), *_size_commit(job, corpus)]
 
@@ -162,21 +170,41 @@ def _segments_of_a_home(routes: Routes, job: Job, tasks: int, stored_bytes: floa
     return merges * (1 + int(size) // JOINED_BYTES)
 
 
-def _size_comparison(job: Job, corpus: Corpus) -> Iterator[StageSize]:
-    """Yield the sizes of the search for equal documents, of which few are repeats."""
-    comparison, tasks = compare_documents(job), job.plan.tasks
+def _size_decision(job: Job, corpus: Corpus) -> Iterator[StageSize]:
+    """Yield the sizes of the comparison of pairs and of the decision, of which one worker does all.
+
+    A tenth of the documents are taken to be near-duplicates, each of two others.
+    """
+    tasks, pairs = job.plan.tasks, 2 * corpus.documents / 10
+    # A set has about as many bytes as its text.
+    size = 3 * corpus.largest_task_bytes / 10
+    files = corpus.ranges / tasks + 4
+    yield StageSize("write sets", tasks, corpus.largest_task_bytes + size, 2**26, files)
+    held = PAIRS_AT_ONCE * 60
+    yield StageSize("compare sets", tasks, 2 * size, held, 4)
+    references = min(tasks, job.place.sizes.fan_in)
+    yield StageSize(
+        "decide", 1, pairs * _PAIR_BYTES, 2 * JOINED_BYTES, references, references, tasks * 200
+    )
+
+
+def _size_comparison(
+    job: Job, corpus: Corpus, comparison: Comparison, names: tuple[str, str, str]
+) -> Iterator[StageSize]:
+    """Yield the sizes of the search for equal numbers of documents, of which few are repeats."""
+    tasks = job.plan.tasks
     sizes, routes = job.place.sizes, comparison.hash_routes
     size = comparison.hash_bytes
     spills = count_segments(sizes, tasks, size)
     files = corpus.ranges / tasks + 2 * spills
     held = 3 * min(sizes.buffer_bytes, size / tasks)
-    yield StageSize("hash documents", tasks, corpus.largest_task_bytes, held, files)
-    yield from _merges_of("hashes", routes, job, tasks, size)
+    yield StageSize(names[0], tasks, corpus.largest_task_bytes, held, files)
+    yield from _merges_of(names[1], routes, job, tasks, size)
     buckets = routes.layout.shards
     references = _segments_of_a_home(routes, job, tasks, size)
     carried = buckets * references * _encoded(_SEGMENT)
     yield StageSize(
-        "find repeats",
+        names[2],
         buckets,
         size / buckets,
         4 * HASH_BUCKET_BYTES,

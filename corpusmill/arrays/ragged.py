@@ -248,7 +248,8 @@ def take_rows(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
 
 
 def _take_column(column: pa.Array, rows: np.ndarray) -> np.ndarray | pa.Array:
-    if pa.types.is_string(column.type) or pa.types.is_fixed_size_binary(column.type):
+    kinds = pa.types.is_string, pa.types.is_binary, pa.types.is_fixed_size_binary
+    if any(is_kind(column.type) for is_kind in kinds):
         return column.take(pa.array(rows))
     if column.null_count:
         raise ValueError("batch must not have nulls")

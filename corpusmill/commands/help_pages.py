@@ -133,6 +133,7 @@ def _add_options(parser: ArgumentParser, options: Iterable[Option]) -> None:
                 choices = [*map(str, member.choices)] or None
                 given |= {"metavar": _metavar(member), "choices": choices}
                 given |= {"nargs": "*"} if member.is_list else {}
+                given |= {} if member.alone is None else {"nargs": "?"}
             group.add_argument(member.name if member.is_positional else member.flag, **given)
 
 

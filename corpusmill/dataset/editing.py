@@ -58,20 +58,27 @@ def add_results(
     files: Sequence[FileEntry],
 ) -> Manifest:
     """Add what was made: counts, shards by split, and the other files."""
-    common, of_sources = split_sources(counts)
+    header, common = add_source_counts(header, counts)
     plain, distributions = split_distributions(common)
-    sources = tuple(
-        replace(source, counts=dict(sorted(of_sources.get(source.name, {}).items())))
-        for source in header.corpus.sources
-    )
-    corpus = replace(header.corpus, sources=sources)
     splits = {
         name: Split.from_shards(shards[name], distributions.get(name, {}))
         for name in SPLIT_NAMES
         if name in shards
     }
     kept = {name: number for name, number in plain.items() if not is_of_the_run(name)}
-    return replace(header, corpus=corpus, counts=kept, splits=splits, files=tuple(files))
+    return replace(header, counts=kept, splits=splits, files=tuple(files))
+
+
+def add_source_counts(
+    header: Manifest, counts: Mapping[str, int]
+) -> tuple[Manifest, dict[str, int]]:
+    """Add the counts of each source, and return those of all text, too."""
+    common, of_sources = split_sources(counts)
+    sources = tuple(
+        replace(source, counts=dict(sorted(of_sources.get(source.name, {}).items())))
+        for source in header.corpus.sources
+    )
+    return replace(header, corpus=replace(header.corpus, sources=sources)), common
 
 
 class Unit(NamedTuple):

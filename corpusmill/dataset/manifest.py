@@ -25,6 +25,7 @@ import numpy as np
 from msgspec import Meta, Struct, convert
 
 from corpusmill.arrays.columns import Column
+from corpusmill.corpus.filters.functions import NearPair
 from corpusmill.dataset.manifest_entries import (
     VERSION_FOLDER,
     CorpusEntry,
@@ -276,6 +277,7 @@ class Manifest:
         provenance: how the files about the provenance of rows were written; None without them.
         removals: what was removed after the build, in order.
         first_reject: where the first reject is, and what is wrong with it, in words.
+        near_pairs: some of the near-duplicates that were left out, of each source.
         version: number of the folder of the run that wrote the manifest.
     """
 
@@ -292,6 +294,7 @@ class Manifest:
     provenance: Provenance | None = None
     removals: tuple[Removal, ...] = ()
     first_reject: Annotated[str, Meta(max_length=2**14)] | None = None
+    near_pairs: tuple[NearPair, ...] = ()
     version: Annotated[int, Meta(ge=1, lt=10**9)] = 1
 
     @cached_property

@@ -127,7 +127,7 @@ _OPTIONAL = (
     "tokenizer.words", "tokenizer.special.roles", "tokenizer.options.role_tokens",
     "objective.package", "objective.facts", "objective.preset", "output.package", "corpus.package",
     "corpus.filtering", "output.order", "corpus.sources",
-    "provenance", "removals", "first_reject",
+    "provenance", "removals", "first_reject", "near_pairs",
 )  # fmt: skip
 
 # A distribution with more values is written as a table of those that occur.

@@ -22,6 +22,8 @@
                                     "tokens": {...}, "bytes": {...}, "built_bytes": {...},
                                     "counts": {"trimmed_tokens": 5, ...},
                                     "distributions": {"length": [0, 0, 5, ...], ...}}}},
+     "near_pairs": [{"source": "", "document": 1, "keeper": 0, "similarity": 0.9, "text": ...,
+                     "other": ...}],
      "work": {"corpus_bytes": 9, "tasks": 1, "shards": 1, "bytes": 2500, "temporary_bytes": 5000,
               "processor_seconds": {"prepare": 0.1, "build": 0.2}, "workers": 1, "seconds": 0.3},
      "findings": [{"name": "padding", "what": ..., "value": 0.8, "usual": ..., "cause": ...,
@@ -44,6 +46,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from corpusmill.arrays.columns import Column
+from corpusmill.corpus.filters.functions import NearPair
 from corpusmill.dataset.accounting import count_reasons, is_of_the_run, measure_rejects
 from corpusmill.dataset.manifest import Manifest, Split
 from corpusmill.dataset.manifest_entries import CorpusEntry, shorten_texts
@@ -59,8 +62,9 @@ from corpusmill.inspection.figures import (
     figures_of,
     name_distributions,
     name_rules,
+    share_figure,
 )
-from corpusmill.inspection.findings import Finding, find
+from corpusmill.inspection.findings import NEAR_DROPPED, Finding, find
 
 FORMAT, FORMAT_VERSION = "corpusmill-corpus", 1
 # How a file of numbers begins, by which it is known as ours.
@@ -164,6 +168,7 @@ def report_sections(numbers: Mapping[str, Any]) -> tuple[Section, ...]:
         Section("scripts", tuple(_script_figures(numbers["scripts"]))),
         Section("lengths", tuple(_length_figures(numbers["distributions"]))),
         Section("rejects", tuple(_reject_figures(numbers))),
+        *_near_sections(numbers),
         Section("a build", tuple(_build_figures(numbers["build"]))),
         Section("what a build takes", tuple(_work_figures(numbers["work"]))),
     )
@@ -301,6 +306,23 @@ def _reject_figures(numbers: Mapping[str, Any]) -> Iterator[Figure]:
         shown = [reject for reject in rejects["examples"] if reject["reason"] == reason]
         places = "; ".join(f"{reject['file']} at byte {reject['offset']:,}" for reject in shown)
         yield count_figure(reason, number, f"such as {places}" if places else "")
+
+
+def _near_sections(numbers: Mapping[str, Any]) -> Iterator[Section]:
+    """Yield what is left out as near-duplicates, of all text and of each source, and some pairs."""
+    if "near.documents" not in numbers["counts"]:
+        return
+    figures, sources = list[Figure](), numbers["corpus"].get("sources", ())
+    for name, counts in [("all", numbers["counts"]), *((s["name"], s["counts"]) for s in sources)]:
+        dropped, read = counts.get(NEAR_DROPPED, 0), counts.get("read.documents", 0)
+        size, text = counts.get("near.dropped_bytes", 0), counts.get("near.bytes", 0)
+        meaning = f"of the documents, {dropped:,} of {read:,}, with {100 * size / max(1, text):.1f}"
+        meaning += f" % of the text, {size:,} of {text:,} bytes, would be left out"
+        figures.append(share_figure(name, dropped / max(1, read), meaning))
+    for pair in msgspec.convert(numbers.get("near_pairs", ()), tuple[NearPair, ...]):
+        source, _, texts = pair.source or "pair", *str(pair).partition(": ")[1:]
+        figures.append(Figure(source, pair.similarity, f"{pair.similarity:.3f}", texts))
+    yield Section("near-duplicates", tuple(figures))
 
 
 def _build_figures(build: Mapping[str, Any]) -> Iterator[Figure]:

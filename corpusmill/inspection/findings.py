@@ -37,7 +37,7 @@ _DESCRIBING = frozenset({
 _ROLES = ("assistant", "developer", "system", "tool", "user")
 # More files whose format is in doubt are counted, not named.
 _NAMED_FILES = 3
-_NEAR = "filter.dropped.near-duplicate"
+NEAR_DROPPED = "filter.dropped.near-duplicate"
 # A larger share is not kept back for validation.
 _LARGEST_SHARE = 0.3
 
@@ -362,14 +362,18 @@ def _check_near_duplicates(facts: Facts) -> Iterator[Finding]:
     """Find a corpus, or a source, of which much was dropped; and what was not compared."""
     filtering, counts = facts.manifest.corpus.filtering, facts.manifest.counts
     options = filtering.near_duplicates if filtering else {}
-    sources = {f" of {source.name}": source.counts for source in facts.manifest.corpus.sources}
+    sources = {source.name: source.counts for source in facts.manifest.corpus.sources}
     for source, own in {"": counts, **sources}.items():
-        share = own.get(_NEAR, 0) / max(1, own.get("read.documents", 0))
-        what = f"{percent(share)} of the documents{source} are near-duplicates, and were dropped"
+        share = own.get(NEAR_DROPPED, 0) / max(1, own.get("read.documents", 0))
+        text = own.get("near.dropped_bytes", 0) / max(1, own.get("near.bytes", 0))
+        what = f"{percent(share)} of the documents{f' of {source}' * bool(source)} are near-"
+        what += f"duplicates, with {percent(text)} of the text, and are left out"
         cause = "Pages, forms or templates differ in a few words; or they are told apart by these"
-        look = facts.manifest.paths.get(NEAR_DUPLICATES, "what they are like")
-        cure = f"Compare some pairs of {look}; if they are too different to be copies, give "
-        cure += f"{option('drop_near_duplicates', 0.95)}"
+        pairs = [pair for pair in facts.manifest.near_pairs if source in ("", pair.source)]
+        cause += f". Of some pairs, similarity and beginnings are {'; '.join(map(str, pairs[:3]))}"
+        look = facts.manifest.paths.get(NEAR_DUPLICATES)
+        cure = f"Compare {f'more of {look}' if look else 'them'}; if they are too different to be "
+        cure += f"copies, give {option('drop_near_duplicates', 0.95)}"
         yield from judge("near duplicates", share, what, cause, cure)
     looks = facts.count("near.documents") * options.get("near_duplicate_bands", 1)
     share = facts.count("near.crowded") / max(1, looks)

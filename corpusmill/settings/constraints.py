@@ -2,6 +2,7 @@
 
     max_seq_length: Annotated[int, Range(5, 65535)] = 512
     overlap: Annotated[int, Needs("mode", "windows")] = 0
+    drop_near_duplicates: Annotated[float | None, Alone(0.8)] = None
     sentence_rule: Annotated[Rule, Needs("language", where="split", example="en")] = "line"
 
 None is in any range, and of a list each value is checked.
@@ -92,6 +93,20 @@ class Needs:
         if usual in self._values:
             cause, cure = f"it does not go with {mention(other)}", "Leave one of the two out"
         raise UserError(option(name, value), cause, cure)
+
+
+@dataclass(frozen=True)
+class Alone:
+    """The value of an option that is given without one: by its name alone, or as True.
+
+    Attributes:
+        alone: the value; False stands for the default.
+    """
+
+    alone: Any
+
+    def check(self, options: Any, name: str) -> None:
+        """Refuse nothing."""
 
 
 class CheckedOptions:

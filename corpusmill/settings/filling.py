@@ -28,6 +28,8 @@ def read_value(declared: Option, value: Any) -> Any:
     plain = os.fspath(plain) if isinstance(plain, os.PathLike) else plain
     if plain == "None" and NoneType in declared.kinds:  # TOML has no null
         plain = None
+    if declared.alone is not None and isinstance(plain, bool):
+        return declared.alone if plain else declared.default
     if declared.is_list and plain is not None:
         plain = tuple(_list_values(plain))
     if plain == "" or (isinstance(plain, tuple) and "" in plain):

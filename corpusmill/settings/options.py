@@ -104,6 +104,11 @@ class Option:
         listed = (get_args(kind) for kind in kinds if get_origin(kind) is Literal)
         return tuple(value for values in listed for value in values if value is not None)
 
+    @property
+    def alone(self) -> Any:
+        """Its value where it is given without one; None if it cannot be."""
+        return next(filter(None, (getattr(one, "alone", None) for one in self.constraints)), None)
+
     def check_size(self, value: Any) -> None:
         """Refuse a whole number that no kernel can hold.
 

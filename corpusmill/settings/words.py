@@ -90,7 +90,11 @@ def find_word(words: Sequence[str], known: Collection[str], options: Sequence[Op
         known: the words to look for, such as the names of objectives.
         options: those of the command, of which some take the word that follows.
     """
-    takes_one = {option.flag for option in options if not (option.is_switch or option.is_list)}
+    takes_one = {
+        option.flag
+        for option in options
+        if not (option.is_switch or option.is_list or option.alone is not None)
+    }
     for place, word in enumerate(words):
         before = words[place - 1].replace("_", "-") if place else ""
         if word in known and before not in takes_one:
@@ -117,6 +121,8 @@ def read_words(declared: Option, words: Sequence[str]) -> Any:
         value = tuple(_read_word(declared, word, get_args(kind)[:1]) for word in words)
     elif words:
         value = _read_word(declared, words[0], declared.kinds)
+    elif declared.alone is not None:
+        value = declared.alone
     else:
         kind = declared.describe_values()
         meaning = f": {declared.meaning}" if declared.meaning else ""

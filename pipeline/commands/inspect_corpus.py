@@ -43,11 +43,6 @@ class InspectCorpus(BuildOptions, CheckedOptions):
                 named is none, or larger than a corpus can be.
         """
         super().__post_init__()
-        if self.dataset.source:
-            cause = "a corpus is measured as a whole"
-            raise UserError(
-                option("source"), cause, f"Give {option('input')}; measure each source by itself"
-            )
         if (self.named_size or 0) > _LARGEST:
             value, cause = option("scale_to", self.scale_to), "no corpus that is read is as large"
             raise UserError(value, cause, "Give up to 16PB")

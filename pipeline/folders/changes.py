@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 # What a manifest has beside the description of its data set.
 _RESULTS = (
-    "sha256", "counts", "splits", "files", "first_reject", "version", "corpus.bytes",
-    "tokenizer.file",
+    "sha256", "counts", "splits", "files", "first_reject", "near_pairs", "version",
+    "corpus.bytes", "tokenizer.file",
 )  # fmt: skip
 # What may differ between generations besides, or follows from other entries.
 _FREE = (

@@ -15,6 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from corpusmill.corpus.filters.duplicates import ROW_BYTES, hash_documents
+from corpusmill.corpus.filters.functions import FilterOptions
+from corpusmill.corpus.filters.near_duplicates import (
+    BEGINNING,
+    KEY_BYTES,
+    list_keys,
+    pair_documents,
+)
 from corpusmill.inspection.corpus_measures import measure_tokens
 from corpusmill.layout.placement import SPLIT_NAMES
 from corpusmill.objectives.random_documents import candidate_limit
@@ -31,6 +38,8 @@ from transforms.shuffle.spill import Spill
 _TIMED_TASKS, _TIMED_BYTES = 8, 4 * 10**6
 # The files of a corpus of which only the size is known.
 _FILE_BYTES = 10**9
+# Of a pair: to those that compare it and list its sets, and to the one that decides.
+_PAIR_BYTES = 3 * 32 + 36
 
 
 class Timing(NamedTuple):
@@ -51,14 +60,19 @@ class _PieceReader(TaskDoFn):
     """Reads and tokenizes the beginnings of tasks."""
 
     def read(
-        self, tasks: Sequence[Sequence[PlannedRange]], hashes: bool
+        self, tasks: Sequence[Sequence[PlannedRange]], filters: FilterOptions
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the tokenized documents of tasks, hashed as where duplicates are dropped."""
+        """Yield the tokenized documents of tasks, compared as where duplicates are dropped."""
+        _, *numbers = map(int, filters.near_duplicates.values() or (0,))
         for number, ranges in enumerate(tasks):
             task, text_bytes = Task(number, "", 0, 0), 0
             for text, documents in self.prepare(task, ranges):
-                if hashes:
+                if filters.drop_duplicates:
                     hash_documents(text, 0)
+                if numbers:
+                    keys = list_keys(text, 0, *numbers)
+                    for _ in pair_documents(keys.slice(0, 0), keys)[-1]:
+                        pass
                 if documents.num_rows:
                     yield documents
                 text_bytes += text.nbytes
@@ -79,11 +93,11 @@ def time_preparation(job: Job, recipe: Recipe) -> Timing:
     tasks = list(islice(cut_tasks(recipe, job.range_bytes), 0, None, step))
     with TemporaryDirectory(prefix="corpusmill-") as folder:
         job = replace(job, place=Workplace(folder, sizes=job.place.sizes))
-        reader, hashes = _PieceReader(plan_preparation(job, 0)), job.filters.drop_duplicates
+        reader = _PieceReader(plan_preparation(job, 0))
         # A first batch loads the compiled kernels, or compiles them.
-        _spill(job, islice(reader.read(tasks, hashes), 1))
+        _spill(job, islice(reader.read(tasks, job.filters), 1))
         began = time.process_time()
-        documents = list(reader.read(tasks, hashes))
+        documents = list(reader.read(tasks, job.filters))
         read = time.process_time()
         _spill(job, documents)
         ended = time.process_time()
@@ -159,7 +173,7 @@ class BuildSize:
         documents: number of documents.
         sentences: number of their sentences.
         tokens: number of their tokens.
-        compared: number of documents that are compared; 0 unless duplicates are dropped.
+        compared_bytes: of what documents are compared by; 0 unless duplicates are dropped.
         splits: the sizes of the splits.
     """
 
@@ -167,7 +181,7 @@ class BuildSize:
     documents: float
     sentences: float
     tokens: float
-    compared: float
+    compared_bytes: float
     splits: Sequence[SplitSize]
 
     @classmethod
@@ -186,12 +200,20 @@ class BuildSize:
         def scale(name: str) -> float:
             return times * float(counts.get(name, 0))
 
+        bands = job.filters.near_duplicates.get("near_duplicate_bands", 0)
+        # A set has a number for about each word.
+        in_pairs = min(scale("near.documents"), 2 * scale("near.compared"))
+        words = counts.get("measure.words", 0) / max(1, counts.get("measure.documents", 0))
+
         return cls(
             job,
             documents=scale("measure.documents"),
             sentences=scale("measure.sentences"),
             tokens=scale("measure.tokens"),
-            compared=scale("duplicates.documents"),
+            compared_bytes=ROW_BYTES * scale("duplicates.documents")
+            + KEY_BYTES * bands * scale("near.documents")
+            + scale("near.compared") * _PAIR_BYTES
+            + in_pairs * (8 * words + BEGINNING.itemsize),
             splits=[
                 SplitSize(number, *(times * splits[name][key]["value"] for key in _SPLIT_BYTES))
                 for name, number in zip(SPLIT_NAMES, shards, strict=True)
@@ -224,7 +246,7 @@ class BuildSize:
             workers: how many shards are sorted at once.
         """
         candidates = self.share_of_candidates * self.stored_bytes
-        shuffled = (self.stored_bytes + ROW_BYTES * self.compared) * _count_levels(self.job)
+        shuffled = (self.stored_bytes + self.compared_bytes) * _count_levels(self.job)
         sorted_bytes, idle = 0.0, workers
         # Shards that are too large to be sorted in memory.
         for shards, _, built_bytes in sorted(self.splits, key=lambda split: -split.built_bytes):

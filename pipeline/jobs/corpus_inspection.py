@@ -1,7 +1,7 @@
 """`inspect-corpus`: measure a corpus, and what a build of it would give, in one pass."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from tempfile import TemporaryDirectory
 from time import time
@@ -29,7 +29,7 @@ from pipeline.runners.engine import Reach
 from pipeline.runners.launch import Launch, list_places, prepare_launch
 from transforms.recovery import Workplace
 from transforms.storage.checksums import unseal
-from transforms.storage.files import locate, read_file
+from transforms.storage.files import locate, open_file, read_file
 
 # What the manifest of a built data set has besides.
 _RESULTS = {"counts", "splits", "files"}
@@ -95,7 +95,8 @@ def _measure(command: InspectCorpus, launch: Launch, call: Call, records: Any) -
         recipe = prepare(command, temp_folder, call.console, records)
         with call.importing(launch.engine.unused_packages):
             # They import Beam. A mistake of the user's has been found by now.
-            from corpusmill.dataset.editing import add_unread  # noqa: PLC0415
+            from corpusmill.corpus.filters.near_duplicates import read_shown  # noqa: PLC0415
+            from corpusmill.dataset.editing import add_source_counts, add_unread  # noqa: PLC0415
             from pipeline import graph  # noqa: PLC0415
             from pipeline.assembly import assemble_job  # noqa: PLC0415
             from pipeline.jobs import build_work  # noqa: PLC0415
@@ -116,10 +117,15 @@ def _measure(command: InspectCorpus, launch: Launch, call: Call, records: Any) -
             partial(has_collected, path),
         )
         content = unseal(read_file(path), path)
+        if near := graph.compare_likeness(job):
+            with open_file(near.table) as stream:
+                job = replace(job, header=replace(job.header, near_pairs=read_shown(stream)))
         timing = build_work.time_preparation(job, recipe)
     collected = json.loads(content)
     collected["counts"], unread, _ = split_files(collected["counts"])
-    header = add_unread(job.header, unread)
+    header, collected["counts"] = add_source_counts(
+        add_unread(job.header, unread), collected["counts"]
+    )
     entries = {name: entry for name, entry in to_json(header).items() if name not in _RESULTS}
     numbers = {**entries, "format": FORMAT, "format_version": FORMAT_VERSION, **collected}
     numbers["work"] = build_work.describe_work(

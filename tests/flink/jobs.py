@@ -20,7 +20,10 @@ OBJECTIVES = {
     "bert": ("tokenizer.json", ("--max-seq-length", "64", "--duplicates", "6")),
     "electra": ("tokenizer.json", ("--max-seq-length", "64")),
     "ernie": ("tokenizer.json", ("--max-seq-length", "64", "--duplicates", "2")),
-    "gpt": ("gpt-tokenizer.json", ("--mode", "pack", "--max-seq-length", "128")),
+    "gpt": (
+        "gpt-tokenizer.json",
+        ("--mode", "pack", "--max-seq-length", "128", "--drop-near-duplicates"),
+    ),
 }
 # Small ranges and shards, so that every slot has some of each.
 _SPREAD = ("--num-shards", "8", "--seed", "1")

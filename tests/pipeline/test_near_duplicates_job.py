@@ -184,19 +184,47 @@ def test_sources_are_compared_and_filters_come_first(
         own = (entry["counts"].get("filter.dropped.near-duplicate", 0) for entry in entries)
         assert sum(own) == found[-1] > 0
         assert counts["near.documents"] == 600 - counts.get("filter.dropped.a", 0)
-    numbers = tmp_path / "numbers.json"
-    corpus = ("--input", edited[1], "--tokenizer", tokenizer_path, "--json", numbers)
-    run_here("inspect-corpus", *corpus, *NEAR, "bert")
-    assert json.loads(numbers.read_text())["counts"]["near.found"] == found[1]
     assert found[0] > found[1] + 50 > 50
+
+
+def test_what_would_be_left_out_is_shown_by_source_with_some_pairs(
+    edited: list[Path], tokenizer_path: Path, output: Path, tmp_path: Path
+) -> None:
+    sources = [flag for path in edited for flag in ("--source", f"{path.name}={path}")]
+    flags: list[str | Path] = [*sources, "--tokenizer", tokenizer_path, *map(str, SMALL), *NEAR]
+    run_here("bert", *flags, "--output", output)
+    numbers = tmp_path / "numbers.json"
+    report = run_here("inspect-corpus", *flags, "--json", numbers, "bert").output
+    inspected, built = json.loads(numbers.read_text()), read_manifest_json(output)
+    texts, removed = texts_by_id(edited), pq.read_table(output / TABLE).to_pydict()
+    keepers = dict(zip(removed["document"], removed["keeper"], strict=True))
+    pairs = built["near_pairs"]
+    assert inspected["near_pairs"] == pairs
+    assert [pair["source"] for pair in pairs] == [*"aaabbb"]
+    for pair in pairs:
+        assert keepers[pair["document"]] == pair["keeper"]
+        for name, place in (("text", "document"), ("other", "keeper")):
+            whole = texts[pair[place]].encode()[:96].decode(errors="ignore")
+            assert pair[name] == " ".join(whole.split())
+        assert pair["text"] in report
+    sizes = {document: len(text.rstrip("\n").encode()) for document, text in texts.items()}
+    for number, source in ((None, built), *enumerate(built["corpus"]["sources"])):
+        own = [document for document in sizes if number in (None, document >> 40)]
+        dropped = sum(sizes[document] for document in keepers if document in own)
+        counts = source["counts"]
+        assert counts["near.bytes"] == sum(sizes[document] for document in own)
+        assert counts["near.dropped_bytes"] == dropped
+        assert f"{dropped:,} of {counts['near.bytes']:,} bytes, would be left out" in report
 
 
 def test_a_data_set_without_near_duplicates_has_a_table_without_rows(
     sample: Path, tokenizer_path: Path, output: Path
 ) -> None:
-    flags = ("--drop-near-duplicates", "1.0")
+    flags = ("--drop-near-duplicates",)
     build([sample], tokenizer_path, output, *flags)
     assert pq.read_metadata(output / TABLE).num_rows == 0
+    options = read_manifest_json(output)["corpus"]["filtering"]["near_duplicates"]
+    assert options["drop_near_duplicates"] == 0.8
     plain = output.with_name("plain")
     build([sample], tokenizer_path, plain)
     own = {name: digest for name, digest in digests(plain).items() if "v1/" in name}
@@ -209,7 +237,10 @@ def test_a_data_set_without_near_duplicates_has_a_table_without_rows(
     [
         (("--drop-near-duplicates", "80"), ("--drop-near-duplicates 80", "Give 0.5 to 1")),
         (("--near-duplicate-ngram", "3"), ("it needs --drop-near-duplicates",)),
-        (("--drop-near-duplicates",), ("its value is missing", "a number")),
+        (
+            ("--drop-near-duplicates", "yes"),
+            ("--drop-near-duplicates yes", "Give a number or None"),
+        ),
     ],
 )
 def test_mistakes(

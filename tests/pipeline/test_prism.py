@@ -20,7 +20,16 @@ from corpusmill.tokenization.words.words import Spans, cut_unicode
 from pipeline.runners.prism import LOCATION, find_program
 from tests.tools import jobs
 from tests.tools.growing import Growing, halve
-from tests.tools.jobs import RunningJob, assert_nothing_final, assert_same_bytes, build, run_here
+from tests.tools.jobs import (
+    RunningJob,
+    assert_nothing_final,
+    assert_same_bytes,
+    build,
+    read_manifest_json,
+    run_here,
+)
+from tests.tools.near_duplicates import plant_edits
+from tests.tools.real_corpora import paragraphs
 
 PRISM = ("--runner", "PrismRunner")
 # A worker of ours is a process, which takes seconds to start; Beam's are threads of this one.
@@ -79,6 +88,19 @@ def test_every_objective_gives_the_bytes_of_the_local_runner(
     assert f"PrismRunner: --prism_location={prism}" in elsewhere.output
     # Beam logs what Prism says, and what it says of itself.
     assert elsewhere.errors == ""
+
+
+@pytest.mark.usefixtures("prism")
+def test_near_duplicates_are_those_of_the_local_runner(
+    sample: Path, gpt_tokenizer: Path, tmp_path: Path
+) -> None:
+    text, output = tmp_path / "text", tmp_path / "prism"
+    text.write_text("\n".join(plant_edits(paragraphs(sample)[:30], 100)))
+    flags = ("--input-format", "lines", "--drop-near-duplicates")
+    where = ("--range-bytes", "9000", *PRISM, *THREADS)
+    build([text], gpt_tokenizer, output, *flags, *where, objective="gpt")
+    assert read_manifest_json(output)["counts"]["near.found"] > 20
+    assert_same_bytes(output, [text], gpt_tokenizer, *flags, objective="gpt")
 
 
 @pytest.mark.usefixtures("prism")

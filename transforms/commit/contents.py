@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from corpusmill.corpus.batches import MAX_DETAIL
+from corpusmill.corpus.filters.near_duplicates import read_shown
 from corpusmill.dataset import manifest_json
 from corpusmill.dataset.accounting import Expected, find_imbalances, split_files
 from corpusmill.dataset.card import describe
@@ -27,7 +28,7 @@ from corpusmill.dataset.manifest import (
 )
 from corpusmill.dataset.manifest_entries import SourceFile
 from transforms.commit.pointer import Committed
-from transforms.elements import LinesFile, ReadRange, WrittenFile
+from transforms.elements import NEAR, LinesFile, ReadRange, WrittenFile
 from transforms.recovery import Workplace
 from transforms.refusals import (
     check_rejects,
@@ -39,7 +40,7 @@ from transforms.refusals import (
 from transforms.shard_files import FileNames
 from transforms.shuffle.trees import concatenate, join_rejects
 from transforms.storage.checksums import join_checksums, read_blocks, unseal
-from transforms.storage.files import create_once, read_file
+from transforms.storage.files import create_once, open_file, read_file
 from transforms.tally import limit_distinct
 
 
@@ -199,6 +200,9 @@ class Decision:
         self._check_counts(inputs, sums, header.corpus.files)
         if self._options.max_rejects is None:
             refuse_lost_files(header.corpus.files, lost, first_file, inputs.rejects)
+        for file in (file for file in inputs.written if file.part == NEAR):
+            with open_file(file.path, file.bytes) as table:
+                header = replace(header, near_pairs=read_shown(table))
         whole = sorted(self._join_shards(inputs.written), key=names.position)
         entries = [(file, names.entry(file)) for file in whole]
         if len({entry.file for _, entry in entries}) < len(entries):

@@ -13,7 +13,7 @@ no chains.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from os import SEEK_END
@@ -27,11 +27,13 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.shared import Shared
 
+from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.corpus.filters import near_duplicates as near
 from corpusmill.corpus.filters.duplicates import REPEAT_SCHEMA
-from corpusmill.corpus.filters.functions import FilterOptions
+from corpusmill.corpus.filters.functions import FilterOptions, measure_texts
 from corpusmill.dataset.file_checks import HashingWriter
 from corpusmill.knobs import knob
+from corpusmill.layout.placement import Layout
 from corpusmill.layout.sorting import join_small
 from transforms.coders import NamedOutputs
 from transforms.corpus import duplicates
@@ -45,7 +47,7 @@ from transforms.reports import run_once
 from transforms.shuffle.segments import GatherShards, KeyedSegment, Routes, number_segments
 from transforms.shuffle.spill import JOINED_BYTES, load_segment, write_segments
 from transforms.storage.files import create_once, map_ahead, scratch_folder
-from transforms.tally import COUNTS, Count, Tally
+from transforms.tally import COUNTS, Count, SourceTally, Tally
 
 TABLE, PAIRS, WANTED, EDGES = "table", "pairs", "wanted", "edges"
 
@@ -64,11 +66,15 @@ class NearSearch:
         comparison: how keys reach those that are equal, and rows reach the tasks.
         filters: which ones are near-duplicates.
         table: path of the table that lists them.
+        layout: tells the source of a document.
+        sources: names of the sources, in the order of the layout's; empty where there is but one.
     """
 
     comparison: duplicates.Comparison
     filters: FilterOptions
     table: str
+    layout: Layout = field(default_factory=lambda: Layout(0, 1, 0))
+    sources: tuple[str, ...] = ()
 
     @property
     def place(self) -> Workplace:
@@ -100,10 +106,20 @@ class NearSearch:
         def hash_all() -> Iterator[tuple[pa.RecordBatch, str]]:
             for batch in self._read(task, screening.list_steps(task, Shared())):
                 tally.add("near.documents", batch.num_rows)
+                self._count_bytes(batch, tally)
                 yield near.list_keys(batch, task.number, *numbers), HASHES
 
         yield from self.spill(hash_all(), HASHES, unit=task.number)
         yield from tally.outputs()
+
+    def _count_bytes(self, documents: pa.RecordBatch, tally: Tally) -> None:
+        sizes = measure_texts(documents)
+        tally.add("near.bytes", int(sizes.sum()))
+        if self.sources:
+            files = documents.column("document").to_numpy() >> np.uint64(OFFSET_BITS)
+            sources = SourceTally(self.sources, self.layout, tally)
+            for file in np.unique(files).tolist():
+                sources.add_read(file, {"near.bytes": int(sizes[files == file].sum())})
 
     def _read(self, task: Task, steps: Iterable[Any] = ()) -> Iterator[pa.RecordBatch]:
         # The last reading counts what it reads, and keeps the rejects.
@@ -123,11 +139,12 @@ class NearSearch:
                 for rows in join_small(map_ahead(load, ordered), duplicates.HASH_BUCKET_BYTES):
                     seen, crowded, pairs = near.pair_documents(seen, rows)
                     tally.add("near.crowded", crowded)
-                    for earlier, later in pairs:
+                    for rank, (earlier, later) in enumerate(pairs):
                         yield near.to_pairs(later, later, earlier), PAIRS
-                        for side in (earlier, later):
-                            wanted = near.to_pairs(side, later, earlier)
-                            yield near.keep_distinct([wanted]), WANTED
+                        # The first pairs have all later documents.
+                        sides = (earlier,) if rank else (earlier, later)
+                        wanted = [near.to_pairs(side, later, earlier) for side in sides]
+                        yield near.keep_distinct(wanted), WANTED
 
         yield from self.spill(pair(), PAIRS, WANTED)
         yield from tally.outputs()
@@ -137,13 +154,11 @@ class NearSearch:
         if task.near:
             ngram = self.filters.near_duplicate_ngram
             load = partial(load_segment, schema=near.PAIR_SCHEMA)
-            wanted = near.keep_distinct([*map(load, task.near)])
-            sets = (
-                (rows, PAIRS)
-                for batch in self._read(task)
-                for rows in near.list_sets(batch, wanted, ngram, JOINED_BYTES)
-            )
-            yield from self.spill(sets, PAIRS)
+            wanted = pa.RecordBatch.from_pylist([], schema=near.PAIR_SCHEMA)
+            for rows in map(load, task.near):
+                wanted = near.keep_distinct([wanted, rows])
+            sets = (near.list_sets(one, wanted, ngram, JOINED_BYTES) for one in self._read(task))
+            yield from self.spill(((rows, PAIRS) for some in sets for rows in some), PAIRS)
 
     def compare(self, home: tuple[int, Iterable[Segment]]) -> Iterator[Output]:
         """Compare the pairs whose later documents are those of a task."""
@@ -161,20 +176,27 @@ class NearSearch:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the pairs that are alike, in the order of their documents."""
         pairs, runs = _OnDisk(scratch, near.PAIR), _OnDisk(scratch, np.uint64)
+        texts = _OnDisk(scratch, near.BEGINNING)
         ids, lengths = [np.empty(0, np.uint64)], [np.zeros(1, np.int64)]
         for rows in map_ahead(partial(load_segment, schema=near.PAIR_SCHEMA), segments):
-            own, own_ids, own_lengths, values = near.split_pairs(rows)
-            ids.append(own_ids)
-            lengths.append(own_lengths)
-            pairs.add(own)
-            runs.add(values)
+            own, sets = near.split_pairs(rows)
+            ids.append(sets.documents)
+            lengths.append(np.diff(sets.borders))
+            for file, values in ((pairs, own), (runs, sets.runs), (texts, sets.texts)):
+                file.add(values)
         similarity = self.filters.near_duplicates["drop_near_duplicates"]
-        sets = np.concatenate(ids), np.cumsum(np.concatenate(lengths)), runs.map()
+        borders = np.cumsum(np.concatenate(lengths))
+        sets = near.Sets(np.concatenate(ids), borders, runs.map(), texts.map())
+        size = self.comparison.text_bytes
         for part in near.split_by_document(pairs.map(), PAIRS_AT_ONCE):
-            edges, number = near.match_pairs(part, sets, similarity)
+            edges, number = near.match_pairs(part, sets, similarity, size)
             tally.add("near.compared", number)
             if edges.num_rows:
                 yield edges
+
+    def _name_sources(self, documents: npt.NDArray[np.uint64]) -> list[str]:
+        names = self.sources or ("",)
+        return [names[number] for number in self.layout.sources_of(documents).tolist()]
 
     def decide(self, group: tuple[int, Iterable[Segment]]) -> Iterator[Output]:
         """Decide which documents are removed; runs once."""
@@ -185,7 +207,7 @@ class NearSearch:
             removed = _choose(_order(group[1]), self.place.temp_folder)
             repeats = (
                 (rows.select(REPEAT_SCHEMA.names), REPEATS)
-                for rows in near.write_table(removed, sink)
+                for rows in near.write_table(removed, sink, self._name_sources)
             )
             for tag, segment in self.spill(repeats, REPEATS):
                 tally.add("near.found", segment.rows)
@@ -226,11 +248,8 @@ class _OnDisk:
         """Map all values, or a number of them that are still to be set."""
         size = self._file.seek(0, SEEK_END) or number * self._dtype.itemsize
         self._file.truncate(size)
-        return (
-            np.asarray(np.memmap(self._file, self._dtype, "r+"))
-            if size
-            else np.empty(0, self._dtype)
-        )
+        mapped = np.memmap(self._file, self._dtype, "r+") if size else np.empty(0, self._dtype)
+        return np.asarray(mapped)
 
 
 def _choose(segments: Sequence[Segment], temp_folder: str) -> Iterator[pa.RecordBatch]:

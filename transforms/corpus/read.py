@@ -146,7 +146,7 @@ class TaskReader:
         """Return the documents that no step drops, and count all that are dropped by reason."""
         if not self._steps and not self._options.describe("where"):
             return documents
-        kept, reasons, sentences = drop_documents(documents, planned.name, self._steps)
+        kept, reasons, sentences, sizes = drop_documents(documents, planned.name, self._steps)
         reasons.update(batch.dropped)
         sentences += batch.dropped_sentences
         self._tally.add("filter.documents", batch.counts.documents)
@@ -154,8 +154,10 @@ class TaskReader:
         self._tally.add("filter.dropped_sentences", sentences)
         for reason, number in reasons.items():
             self._tally.add(f"filter.dropped.{reason}", number)
+        if reasons[NEAR]:
+            self._tally.add("near.dropped_bytes", sizes[NEAR])
         if self._sources and reasons[NEAR]:
-            own = {f"filter.dropped.{NEAR}": reasons[NEAR]}
+            own = {f"filter.dropped.{NEAR}": reasons[NEAR], "near.dropped_bytes": sizes[NEAR]}
             self._sources.add_read(planned.file_index, own)
         return kept
 

@@ -23,14 +23,17 @@ from math import ceil, log
 from typing import Annotated, Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Meta
 
+from corpusmill.arrays import ragged
 from corpusmill.arrays.text_hashes import kept_columns
 from corpusmill.corpus.batches import OFFSET_BITS
 from corpusmill.corpus.document_options import DROP_REASONS
 from corpusmill.errors import UserError, in_one_line, option, printable
 from corpusmill.plugins import Plugins
-from corpusmill.settings.constraints import CheckedOptions, Needs, Range
+from corpusmill.settings.constraints import Alone, CheckedOptions, Needs, Range
 
 # The share of pairs of just the similarity that are compared, unless the bands are given.
 _COMPARED = 0.95
@@ -55,11 +58,11 @@ class FilterOptions(CheckedOptions):
     and of the documents in them, after the filters; also across the splits. The input is read
     twice."""
 
-    drop_near_duplicates: Annotated[float | None, Range(0.5, 1)] = None
-    """Drop documents of which this share of the runs of words (0.8 is usual; the Jaccard similarity
-    of their sets) is that of an earlier document that stays. MinHash chooses which are compared,
-    and the similarity of those is counted exactly. The input is read twice, and three times where
-    any are compared."""
+    drop_near_duplicates: Annotated[float | None, Range(0.5, 1), Alone(0.8)] = None
+    """Drop documents of which this share of the runs of words (0.8 if no number is given; the
+    Jaccard similarity of their sets) is that of an earlier document that stays. MinHash chooses
+    which are compared, and the similarity of those is counted exactly. The input is read twice, and
+    three times where any are compared."""
 
     near_duplicate_ngram: Annotated[int, Range(1, 100), _NEAR] = 5
     """Words of a run; in scripts without spaces each character is a word."""
@@ -101,6 +104,30 @@ class FilterOptions(CheckedOptions):
         return options | {"near_duplicate_bands": self.near_duplicate_bands or bands}
 
 
+@dataclass(frozen=True)
+class NearPair:
+    """A document that was left out, and the earlier one that is nearly the same.
+
+    Attributes:
+        source: of the document; empty where there is but one.
+        document: its id.
+        keeper: the id of the other one, which stays.
+        similarity: the share of the runs of words that both have.
+        text: how the document begins.
+        other: how the other one begins.
+    """
+
+    source: str
+    document: Annotated[int, Meta(ge=0)]
+    keeper: Annotated[int, Meta(ge=0)]
+    similarity: float
+    text: Annotated[str, Meta(max_length=96)]
+    other: Annotated[str, Meta(max_length=96)]
+
+    def __str__(self) -> str:
+        return f'{self.similarity:.2f}: "{self.text}" and "{self.other}"'
+
+
 # Returns, for documents (rows of TEXT_SCHEMA) of a file with this name, the reason why each is
 # dropped; an empty one if it is kept.
 Step = Callable[[pa.RecordBatch, str], Sequence[str]]
@@ -108,7 +135,7 @@ Step = Callable[[pa.RecordBatch, str], Sequence[str]]
 
 def drop_documents(
     documents: pa.RecordBatch, file: str, steps: Iterable[Step]
-) -> tuple[pa.RecordBatch, Counter[str], int]:
+) -> tuple[pa.RecordBatch, Counter[str], int, Counter[str]]:
     """Drop documents.
 
     Args:
@@ -117,16 +144,25 @@ def drop_documents(
         steps: asked one after the other.
 
     Returns:
-        The documents that are kept, how many were dropped for each reason, and the number of
-        sentences that these have.
+        The documents that are kept, how many were dropped for each reason, the number of sentences
+        that these have, and the bytes of their text for each reason.
     """
     reasons, sentences = Counter[str](), len(documents.column("sentences").flatten())
+    sizes = Counter[str]()
     for step in steps:
         found = step(documents, file)
         reasons.update(filter(None, found))
         if any(found):
+            for reason, size in zip(found, measure_texts(documents).tolist(), strict=True):
+                sizes[reason] += size
             documents = documents.filter(pa.array(np.array([not reason for reason in found])))
-    return documents, reasons, sentences - len(documents.column("sentences").flatten())
+    return documents, reasons, sentences - len(documents.column("sentences").flatten()), sizes
+
+
+def measure_texts(documents: pa.RecordBatch) -> npt.NDArray[np.int32]:
+    """Return the bytes of the text of each document, as `join_sentences` returns it."""
+    _, offsets = ragged.from_arrow(join_sentences(documents))
+    return np.diff(offsets)
 
 
 def join_sentences(documents: pa.RecordBatch) -> pa.StringArray:

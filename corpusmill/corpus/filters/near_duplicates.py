@@ -11,23 +11,26 @@ the similarity s, a band of r rows has the same with a probability of s**r, and 
 
     KEY_SCHEMA   the value of each band of each document
     PAIR_SCHEMA  two documents to compare; or, if there are runs, a document's set
-    EDGE_SCHEMA  two documents that are near-duplicates
+    EDGE_SCHEMA  two documents that are near-duplicates; of some, how their texts begin
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby, islice, pairwise
+from operator import itemgetter
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.distinct import are_among
 from corpusmill.arrays.kernel_cache import njit
-from corpusmill.arrays.randomness import draw, mix, purpose_of
-from corpusmill.corpus.filters.functions import join_sentences
+from corpusmill.arrays.randomness import derive_keys, draw, mix, purpose_of
+from corpusmill.corpus.filters.functions import NearPair, join_sentences
 from corpusmill.corpus.filters.overlaps import hash_runs, hash_words, list_characters
 from corpusmill.knobs import knob
 
@@ -40,11 +43,19 @@ _GROUP_ROWS = 2**16
 
 _DOCUMENT, _TASK = pa.field("document", pa.uint64()), pa.field("task", pa.uint32())
 _HOME, _KEEPER = pa.field("home", pa.uint32()), pa.field("keeper", pa.uint64())
+_TEXT = pa.field("text", pa.binary())
+_SIMILARITY = pa.field("similarity", pa.float64())
 KEY_SCHEMA = pa.schema([("key", pa.uint64()), _DOCUMENT, _TASK])
-PAIR_SCHEMA = pa.schema([_DOCUMENT, _TASK, _HOME, _KEEPER, ("runs", pa.list_(pa.uint64()))])
-EDGE_SCHEMA = pa.schema([_DOCUMENT, _TASK, _KEEPER, ("similarity", pa.float64())])
-TABLE_SCHEMA = pa.schema([_DOCUMENT, _KEEPER, EDGE_SCHEMA.field("similarity")])
+PAIR_SCHEMA = pa.schema([_DOCUMENT, _TASK, _HOME, _KEEPER, _TEXT, ("runs", pa.list_(pa.uint64()))])
+EDGE_SCHEMA = pa.schema([_DOCUMENT, _TASK, _KEEPER, _SIMILARITY, _TEXT, ("other", pa.binary())])
+TABLE_SCHEMA = pa.schema([_DOCUMENT, _KEEPER, _SIMILARITY])
 KEY_BYTES = 20
+# How a text begins, in UTF-8 that may be cut within a character.
+BEGINNING = np.dtype("S96")
+# Some pairs of each source are shown, by their texts: those with the least keys of all documents
+# in about so many bytes of text.
+_SHOWN, _SHOWN_BYTES = 3, 2**23
+_SHOWN_NAME, _SHOWN_KEY = "corpusmill.pairs", purpose_of("corpusmill.near-duplicates.shown")
 # A pair of documents in memory.
 PAIR = np.dtype([("document", np.uint64), ("keeper", np.uint64), ("task", np.uint32)])
 
@@ -210,6 +221,47 @@ def list_keys(
     return ragged.to_batch([*columns], KEY_SCHEMA)
 
 
+@njit
+def find_first(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """Find the first one of equal pairs of numbers.
+
+    Args:
+        firsts: uint64[pairs].
+        seconds: uint64[pairs].
+
+    Returns:
+        bool[pairs].
+    """
+    are_first, size = np.zeros(len(firsts), np.bool_), 2
+    while size < 2 * len(firsts):
+        size *= 2
+    # The row of each pair, and one more; 0 where a slot is free.
+    slots = np.zeros(size, np.int64)
+    for row in range(len(firsts)):
+        place = mix(mix(firsts[row]) ^ seconds[row]) & np.uint64(size - 1)
+        while slots[place]:
+            other = slots[place] - 1
+            if firsts[other] == firsts[row] and seconds[other] == seconds[row]:
+                break
+            place = (place + _ONE) & np.uint64(size - 1)
+        else:
+            slots[place], are_first[row] = row + 1, True
+    return are_first
+
+
+@njit
+def may_recur(keys: np.ndarray) -> np.ndarray:
+    """Return which of some mixed keys may stand among them again, bool[keys]; few others do."""
+    size = 8
+    while size < 8 * len(keys):
+        size *= 2
+    counts, slots = np.zeros(size, np.uint8), keys & np.uint64(size - 1)
+    for slot in slots:
+        counts[slot] = min(2, counts[slot] + 1)
+    are_many: np.ndarray = counts[slots] > 1
+    return are_many
+
+
 def pair_documents(
     seen: pa.RecordBatch, rows: pa.RecordBatch
 ) -> tuple[pa.RecordBatch, int, Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]]:
@@ -224,9 +276,10 @@ def pair_documents(
         time, the earlier and the later row of each pair, as rows of KEY_SCHEMA.
     """
     joined = pa.concat_batches([seen, rows])
-    order = np.argsort(joined.column("key").to_numpy(), kind="stable")
-    joined, is_new = joined.take(pa.array(order)), order >= seen.num_rows
-    keys = joined.column("key").to_numpy()
+    keys, documents = (joined.column(name).to_numpy() for name in ("key", "document"))
+    order = np.flatnonzero(may_recur(keys))
+    order = order[np.argsort(keys[order], kind="stable")]
+    keys = keys[order]
     # No key is its own complement.
     begins = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))
     begin_of_row = np.repeat(begins, np.diff(begins, append=len(keys)))
@@ -234,12 +287,17 @@ def pair_documents(
 
     def pair() -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         for rank in range(FIRST_DOCUMENTS):
-            later = np.flatnonzero(is_new & (ranks > rank))
-            earlier = begin_of_row[later] + rank
-            yield joined.take(pa.array(earlier)), joined.take(pa.array(later))
+            places = np.flatnonzero((order >= seen.num_rows) & (ranks > rank))
+            later, earlier = order[places], order[begin_of_row[places] + rank]
+            # Documents that are like each other are in many buckets together.
+            are_first = find_first(documents[later], documents[earlier])
+            earlier, later = (pa.array(side[are_first]) for side in (earlier, later))
+            yield joined.take(earlier), joined.take(later)
 
-    are_first = ranks < FIRST_DOCUMENTS
-    return joined.filter(pa.array(are_first)), int((is_new & ~are_first).sum()), pair()
+    are_kept = np.ones(joined.num_rows, np.bool_)
+    are_kept[order[ranks >= FIRST_DOCUMENTS]] = False
+    crowded = int((ranks[order >= seen.num_rows] >= FIRST_DOCUMENTS).sum())
+    return joined.filter(pa.array(are_kept)), crowded, pair()
 
 
 def to_pairs(
@@ -257,18 +315,17 @@ def to_pairs(
     """
     ids, task = documents.column("document"), documents.column("task")
     home, no_runs = later.column("task"), np.zeros(later.num_rows + 1, np.int32)
-    columns = [ids, task, home, earlier.column("document"), ragged.to_arrow(_NONE, no_runs)]
+    texts = pa.array([b""] * later.num_rows, pa.binary())
+    columns = [ids, task, home, earlier.column("document"), texts, ragged.to_arrow(_NONE, no_runs)]
     return ragged.to_batch(columns, PAIR_SCHEMA)
 
 
 def keep_distinct(wanted: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Return rows by document and home, each once."""
     rows = pa.concat_batches(wanted)
-    ids, homes = rows.column("document").to_numpy(), rows.column("home").to_numpy()
-    order = np.lexsort((homes, ids))
-    ids, homes = ids[order], homes[order]
-    is_first = np.append(True, (ids[1:] != ids[:-1]) | (homes[1:] != homes[:-1]))[: len(ids)]
-    return rows.take(pa.array(order[is_first]))
+    ids, homes = (rows.column(name).to_numpy() for name in ("document", "home"))
+    are_first = np.flatnonzero(find_first(ids, homes.astype(np.uint64)))
+    return rows.take(pa.array(are_first[np.lexsort((homes[are_first], ids[are_first]))]))
 
 
 def list_sets(
@@ -285,35 +342,47 @@ def list_sets(
     ids = wanted.column("document").to_numpy()
     documents = documents.filter(pa.array(are_among(documents.column("document").to_numpy(), ids)))
     own = documents.column("document").to_numpy()
-    text, offsets = ragged.from_arrow(join_sentences(documents))
+    texts = join_sentences(documents)
+    text, offsets = ragged.from_arrow(texts)
     runs, borders = hash_sets(text, offsets, list_characters(), ngram)
-    sets, step = (
-        ragged.to_arrow(runs, borders),
-        size // (1 + 8 * int(np.diff(borders).max(initial=0))),
-    )
-    rows = np.flatnonzero(are_among(ids, own))
-    for begin in range(0, len(rows), max(1, step)):
-        some = rows[begin : begin + max(1, step)]
-        of_rows = sets.take(pa.array(np.searchsorted(own, ids[some])))
-        yield ragged.to_batch([*wanted.take(pa.array(some)).columns[:-1], of_rows], PAIR_SCHEMA)
+    sets, step = ragged.to_arrow(runs, borders), size // (1 + 8 * np.diff(borders).max(initial=0))
+    texts = pc.binary_slice(texts.cast(pa.binary()), 0, BEGINNING.itemsize)
+    rows, step = np.flatnonzero(are_among(ids, own)), max(1, int(step))
+    for begin in range(0, len(rows), step):
+        some = rows[begin : begin + step]
+        places = pa.array(np.searchsorted(own, ids[some]))
+        of_rows = [texts.take(places), sets.take(places)]
+        yield ragged.to_batch([*wanted.take(pa.array(some)).columns[:-2], *of_rows], PAIR_SCHEMA)
 
 
-def split_pairs(
-    rows: pa.RecordBatch,
-) -> tuple[npt.NDArray[Any], Ids, npt.NDArray[np.int64], Ids]:
-    """Split rows of PAIR_SCHEMA into pairs and sets.
+class Sets(NamedTuple):
+    """The sets of documents, each once.
 
-    Returns:
-        PAIR[pairs]; and of the sets uint64[sets], their documents, int64[sets], their lengths, and
-        uint64[total], what they hold.
+    Attributes:
+        documents: uint64[sets], their ids, in any order.
+        borders: int64[sets + 1], where the set of each begins.
+        runs: uint64[total], the sets, each ascending.
+        texts: BEGINNING[sets], how their texts begin.
     """
+
+    documents: Ids
+    borders: npt.NDArray[np.int64]
+    runs: Ids
+    texts: npt.NDArray[Any]
+
+
+def split_pairs(rows: pa.RecordBatch) -> tuple[npt.NDArray[Any], Sets]:
+    """Split rows of PAIR_SCHEMA into pairs, PAIR[pairs], and sets."""
     runs, offsets = ragged.from_arrow(rows.column("runs"))
     sizes = np.diff(offsets).astype(np.int64)
     pairs = np.empty(int((sizes == 0).sum()), PAIR)
     for name in PAIR.fields or ():
         pairs[name] = rows.column(name).to_numpy()[sizes == 0]
-    ids = rows.column("document").to_numpy()[sizes > 0]
-    return pairs, ids, sizes[sizes > 0], runs[offsets[0] : offsets[-1]]
+    rows = rows.filter(pa.array(sizes > 0))
+    borders = np.cumsum([0, *sizes[sizes > 0]])
+    texts = np.array(rows.column("text").to_pylist(), BEGINNING)
+    ids = rows.column("document").to_numpy()
+    return pairs, Sets(ids, borders, runs[offsets[0] : offsets[-1]], texts)
 
 
 def split_by_document(pairs: npt.NDArray[Any], size: int) -> Iterator[npt.NDArray[Any]]:
@@ -327,37 +396,68 @@ def split_by_document(pairs: npt.NDArray[Any], size: int) -> Iterator[npt.NDArra
         yield pairs[(documents >= np.uint64(begin)) & (documents < np.uint64(end))]
 
 
-def write_table(removed: Iterable[pa.RecordBatch], sink: Any) -> Iterator[pa.RecordBatch]:
+def write_table(
+    removed: Iterable[pa.RecordBatch], sink: Any, name_sources: Callable[[Ids], Sequence[str]]
+) -> Iterator[pa.RecordBatch]:
     """Write the table of near-duplicates, whose bytes do not depend on batches, and yield these.
 
     Args:
         removed: rows of EDGE_SCHEMA, each with a document that is removed, in their order.
-        sink: receives the file's bytes.
+        sink: receives the file's bytes, the pairs that are shown among its metadata.
+        name_sources: returns the names of the sources of documents; empty where there is but one.
     """
-    waiting = TABLE_SCHEMA.empty_table()
+    waiting, shown = TABLE_SCHEMA.empty_table(), list[tuple[str, int, NearPair]]()
     with pq.ParquetWriter(
         sink, TABLE_SCHEMA, compression="zstd", use_dictionary=False, store_schema=False
     ) as writer:
         for batch in removed:
-            own = pa.Table.from_batches([batch.select(TABLE_SCHEMA.names)])
-            waiting = pa.concat_tables([waiting, own])
+            shown = _choose_shown(shown, batch, name_sources)
+            own = batch.select(TABLE_SCHEMA.names)
+            waiting = pa.concat_tables([waiting, pa.Table.from_batches([own])])
             while waiting.num_rows >= _GROUP_ROWS:
                 writer.write_table(waiting.slice(0, _GROUP_ROWS).combine_chunks())
                 waiting = waiting.slice(_GROUP_ROWS)
             yield batch
         writer.write_table(waiting.combine_chunks())
+        pairs = msgspec.json.encode([pair for _, _, pair in shown])
+        writer.add_key_value_metadata({_SHOWN_NAME: pairs})
+
+
+def _choose_shown(
+    shown: Sequence[tuple[str, int, NearPair]], batch: pa.RecordBatch,
+    name_sources: Callable[[Ids], Sequence[str]],
+) -> list[tuple[str, int, NearPair]]:  # fmt: skip
+    """Return the pairs to show of those before and of further ones, by source and key."""
+    rows = batch.filter(pc.not_equal(batch.column("text"), b""))
+    ids = rows.column("document").to_numpy()
+    keys, sources = derive_keys(0, ids, 0, _SHOWN_KEY).tolist(), name_sources(ids)
+    found = []
+    for source, row in zip(sources, rows.to_pylist(), strict=True):
+        texts = (row[name].decode(errors="ignore").split() for name in ("text", "other"))
+        numbers = (row[name] for name in TABLE_SCHEMA.names)
+        found.append(NearPair(source, *numbers, *map(" ".join, texts)))
+    pairs = sorted([*shown, *zip(sources, keys, found, strict=True)], key=itemgetter(0, 1))
+    by_source = groupby(pairs, itemgetter(0))
+    return [pair for _, own in by_source for pair in islice(own, _SHOWN)]
+
+
+def read_shown(table: Any) -> tuple[NearPair, ...]:
+    """Return the pairs that are shown, from the file of the table of near-duplicates."""
+    return msgspec.json.decode(
+        pq.read_metadata(table).metadata[_SHOWN_NAME.encode()], type=tuple[NearPair, ...]
+    )
 
 
 def match_pairs(
-    pairs: npt.NDArray[Any], sets: tuple[Ids, npt.NDArray[np.int64], Ids], similarity: float
+    pairs: npt.NDArray[Any], sets: Sets, similarity: float, corpus_bytes: int
 ) -> tuple[pa.RecordBatch, int]:
     """Compare pairs of documents.
 
     Args:
         pairs: PAIR[pairs], in any order, some of them several times.
-        sets: uint64[sets], the ids of documents, in any order; int64[sets + 1], where the set of
-            each begins; and uint64[total], the sets, each ascending.
+        sets: those of their documents.
         similarity: what makes them near-duplicates.
+        corpus_bytes: the size of the corpus, by which documents are chosen whose texts are kept.
 
     Returns:
         Rows of EDGE_SCHEMA, ordered by document and by keeper, and the number of different pairs.
@@ -365,16 +465,19 @@ def match_pairs(
     Raises:
         RuntimeError: a set is missing.
     """
-    documents, borders, runs = sets
     pairs = pairs[np.lexsort((pairs["keeper"], pairs["document"]))]
     pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])] if len(pairs) else pairs
-    order, found = np.argsort(documents), list[npt.NDArray[np.int64]]()
-    for side in ("document", "keeper"):
-        found.append(order[np.searchsorted(documents, pairs[side], sorter=order) % len(order)])
-        if (documents[found[-1]] != pairs[side]).any():
-            raise RuntimeError("a document that is compared was not found again")
-    similarities = compare_sets(runs, borders, *found, similarity)
+    order, ids = np.argsort(sets.documents), [pairs[name] for name in ("document", "keeper")]
+    sides = [np.searchsorted(sets.documents, side, sorter=order) for side in ids]
+    sides = [order[places % len(order)] for places in sides]
+    if any((sets.documents[places] != side).any() for places, side in zip(sides, ids, strict=True)):
+        raise RuntimeError("a document that is compared was not found again")
+    similarities = compare_sets(sets.runs, sets.borders, *sides, similarity)
     are_like = similarities > 0
     like = pairs[are_like]
+    keys = derive_keys(0, np.ascontiguousarray(like["document"]), 0, _SHOWN_KEY)
+    are_shown = keys <= min(2**64 - 1, 2**64 * _SHOWN_BYTES // max(1, corpus_bytes))
+    texts = (np.where(are_shown, sets.texts[side[are_like]], b"") for side in sides)
     columns = [like["document"], like["task"], like["keeper"], similarities[are_like]]
-    return ragged.to_batch([*map(np.ascontiguousarray, columns)], EDGE_SCHEMA), len(pairs)
+    columns = [*map(np.ascontiguousarray, columns), *map(pa.array, texts)]
+    return ragged.to_batch(columns, EDGE_SCHEMA), len(pairs)

@@ -278,17 +278,20 @@ def list_characters() -> npt.NDArray[np.uint32]:
     import regex  # noqa: PLC0415  a hundredth of a second, and few builds compare with passages
 
     kinds = np.zeros(2**20 + 2**16, np.uint32)
-    codes = (*range(0xD800), *range(0xE000, len(kinds)))
-    text = "".join(map(chr, codes))
-    for match in regex.finditer(_OF_WORDS, text):
-        character = match[0]
-        # One character each: the German sharp s stays what it is.
-        folded = next(
-            (one for one in (character.casefold(), character.lower()) if len(one) == 1), character
-        )
-        kinds[ord(character)] = ord(folded)
-    for match in regex.finditer(_WITHOUT_SPACES, text):
-        kinds[ord(match[0])] |= np.uint32(ALONE) if kinds[ord(match[0])] else np.uint32(0)
+    codes = np.delete(np.arange(len(kinds), dtype="<u4"), slice(0xD800, 0xE000))
+    text = codes.tobytes().decode("utf-32-le")
+    # Many characters at once; one of whose folds has two stands alone: the German sharp s.
+    for match in regex.finditer(f"{_OF_WORDS}+", text):
+        parts = [match[0]] if len(match[0].casefold()) == len(match[0]) else match[0]
+        place = ord(match[0][0])
+        for part in parts:
+            folds = (part.casefold(), part.lower(), part)
+            folded = next(fold for fold in folds if len(fold) == len(part))
+            kinds[place : place + len(part)] = np.frombuffer(folded.encode("utf-32-le"), "<u4")
+            place += len(part)
+    for match in regex.finditer(f"{_WITHOUT_SPACES}+", text):
+        run = kinds[ord(match[0][0]) : ord(match[0][-1]) + 1]
+        run[run > 0] |= np.uint32(ALONE)
     for match in regex.finditer(_SPACES, text):
         kinds[ord(match[0])] = SPACE
     kinds.setflags(write=False)

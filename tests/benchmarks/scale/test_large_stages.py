@@ -41,6 +41,7 @@ def test_no_call_of_a_large_build_exceeds_its_bound(sample: Path, large_tokenize
     exceeded: dict[tuple[str, int, str], StageSize] = {}
     for objective, flags, sizes in (
         ("bert", distinct, (_TB, 10 * _TB)),
+        ("gpt", {"filters": FilterOptions(drop_near_duplicates=0.8)}, (_TB // 2,)),
         ("bert", once, (50 * _TB,)),
         ("gpt", {}, (10 * _TB, 50 * _TB)),
     ):

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from corpusmill.arrays.columns import Column, Role
+from corpusmill.corpus.filters.functions import NearPair
 from corpusmill.dataset.manifest import Manifest, ObjectiveEntry, Shard, Split
 from corpusmill.dataset.manifest_entries import Filtering, Source, SourceFile
 from corpusmill.inspection.figures import summarize
@@ -279,14 +280,21 @@ def test_near_duplicates_of_all_text_or_of_a_source() -> None:
     reason = "filter.dropped.near-duplicate"
     for number, crowded, of_source, parts in (
         (290, 90, 20, []),
-        (310, 90, 20, ["31.0 % of the documents are near-duplicates"]),
-        (290, 110, 40, ["40.0 % of the documents of web are", "In 1.1 % of their bands"]),
+        (310, 90, 20, ["31.0 % of the documents are near-duplicates, with 20.0 % of the text"]),
+        (290, 110, 40, ["40.0 % of the documents of web are near", "In 1.1 % of their bands"]),
     ):
         counts = {"read.documents": 1000, "near.documents": 1000, "near.crowded": crowded}
+        counts |= {"near.bytes": 50, "near.dropped_bytes": 10}
         own = {"read.documents": 100, reason: of_source}
         sources = (Source("web", 1.0, 1, 1, own),)
         manifest = manifest_of({**counts, reason: number}, corpus=replace(corpus, sources=sources))
-        found = [finding.what for finding in find(manifest)]
+        pairs = (NearPair("books", 7, 3, 0.9, "a b", "a c"), NearPair("web", 8, 3, 0.8, "d", "e"))
+        findings = find(replace(manifest, near_pairs=pairs))
+        for finding in findings:
+            if finding.name == "near duplicates":
+                assert '0.80: "d" and "e"' in finding.cause
+                assert ('0.90: "a b" and "a c"' in finding.cause) == ("of web" not in finding.what)
+        found = [finding.what for finding in findings]
         assert [what[: len(part)] for what, part in zip(found, parts, strict=True)] == parts
 
 

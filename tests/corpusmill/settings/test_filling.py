@@ -1,15 +1,24 @@
 """From values by name to dataclasses of options: groups of them, whole or one by one."""
 
 from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusmill.errors import UserError
+from corpusmill.settings.constraints import Alone
 from corpusmill.settings.filling import fill, read_value
 from corpusmill.settings.options import options_of
-from corpusmill.settings.words import read_own_options, split_own_options, write_own_options
+from corpusmill.settings.words import (
+    find_word,
+    gather_words,
+    read_own_options,
+    read_words,
+    split_own_options,
+    write_own_options,
+)
 
 
 @dataclass(frozen=True)
@@ -72,3 +81,27 @@ def test_a_table_gives_a_path_with_options_of_its_own() -> None:
     end = ";paint=red;doors=1;doors=2;roof=None;signs=None"
     read = read_value(houses, {"first": table, "last": "d", "other": {"path": "e;f"}})
     assert read == (rf"first=a\;b{end}", f"first=c{end}", "last=d", r"other=e\;f")
+
+
+@dataclass(frozen=True)
+class Fence:
+    """A fence."""
+
+    height: Annotated[float | None, Alone(0.8)] = None
+    """Its height."""
+
+
+def test_an_option_that_may_stand_alone_has_a_value_then() -> None:
+    options = options_of(Fence)
+    [height] = options
+    for words, value in (("", 0.8), ("=2", 2.0), (" 2", 2.0), (" None", None)):
+        gathered = gather_words(f"--height{words}".split(), options)
+        assert read_words(height, gathered["height"]) == value
+    table: tuple[tuple[Any, Any], ...] = ((True, 0.8), (False, None), (2, 2.0), ("None", None))
+    for given_value, value in table:
+        assert read_value(height, given_value) == value
+    for wrong in ("yes", "True"):
+        with pytest.raises(UserError, match="the value is not a number or None"):
+            read_value(height, wrong)
+    # A word that may follow is no value of it.
+    assert find_word(["--height", "stone"], ["stone"], options) == 1

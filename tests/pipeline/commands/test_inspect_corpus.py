@@ -110,20 +110,49 @@ def test_a_build_gives_what_was_said(
         assert numbers[part] == manifest[part]
 
 
+def test_sources_are_estimated_as_they_are_taken(
+    corpus: Path, tokenizer_path: Path, output: Path, tmp_path: Path
+) -> None:
+    sources = ("--source", f"a={corpus / 'a.txt'}", "--source", f"b={corpus / 'b.txt'}@2.5")
+    flags = (*sources, "--tokenizer", tokenizer_path, *PAIRS, *SPREAD, "--validation-share", "0.3")
+    run_here("bert", *flags, "--output", output)
+    manifest = read_manifest_json(output)
+    for sample, least in (((), 0.0), (("--sample-tokens", "8000"), 0.3)):
+        path = tmp_path / "numbers.json"
+        run_here("inspect-corpus", *flags, *sample, "--json", path, "bert")
+        numbers = json.loads(path.read_text())
+        assert numbers["build"]["exact"] is not bool(sample)
+        for name, split in manifest["splits"].items():
+            rows = numbers["build"]["splits"][name]["rows"]["value"]
+            assert rows == pytest.approx(split["rows"], rel=least)
+        for own, built in zip(
+            numbers["corpus"]["sources"], manifest["corpus"]["sources"], strict=True
+        ):
+            counts = {name: built["counts"].get(name) for name in own["counts"]}
+            assert own["counts"] == counts
+            assert own["counts"]["read.documents"] > 5
+        assert not [name for name in numbers["counts"] if name.startswith("source.")]
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [((), 0.05), (("--input-format", "lines", "--drop-near-duplicates"), 0.35)],
+    ids=["plain", "near-duplicates"],
+)
 def test_the_temporary_files_of_a_build_are_as_large_as_was_said(
-    numbers_of: Numbers, sample: Path, tokenizer_path: Path, tmp_path: Path, output: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    flags: tuple[str, ...], error: float, numbers_of: Numbers, sample: Path, tokenizer_path: Path,
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     # So much text that the headers of messages do not count; kept, so that it can be measured.
     large = tmp_path / "large.txt"
     large.write_text(sample.read_text() * 20)
-    estimate = numbers_of(inputs=large)["work"]["temporary_bytes"]
+    estimate = numbers_of(*flags, inputs=large)["work"]["temporary_bytes"]
     kept = tmp_path / "kept"
     kept.mkdir()
     monkeypatch.setattr("corpusmill.location.LocalPath.remove", lambda *_: None)
-    build([large], tokenizer_path, output, "--temp-location", kept)
+    build([large], tokenizer_path, output, "--temp-location", kept, *flags)
     files = [path for path in kept.rglob("*") if path.suffix in {".arrow", ".npy"}]
-    assert estimate == pytest.approx(sum(path.stat().st_size for path in files), rel=0.05)
+    assert estimate == pytest.approx(sum(path.stat().st_size for path in files), rel=error)
 
 
 def test_a_build_is_estimated_with_the_workers_that_the_machine_can_hold(

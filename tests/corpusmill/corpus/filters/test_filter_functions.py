@@ -48,10 +48,11 @@ def own_filters(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def test_each_filter_sees_what_the_ones_before_it_keep() -> None:
-    kept, reasons, sentences = drop_documents(DOCUMENTS, "a", load_filters(["bad", "short"]))
+    kept, reasons, sentences, sizes = drop_documents(DOCUMENTS, "a", load_filters(["bad", "short"]))
     assert kept.column("sentences").to_pylist() == [SENTENCES[0], SENTENCES[2]]
     assert kept.schema == TEXT_SCHEMA
     assert (reasons, sentences) == ({"too-short": 1, "bad-words": 1}, 1)
+    assert (sizes["too-short"], sizes["bad-words"]) == (0, len("bad words ."))
     assert [
         ("a short one .", {"file": "a", "offset": 0, "id": document_id(2, 0), "fields": {}}),
         ("", {"file": "a", "offset": 5, "id": document_id(2, 5), "fields": {}}),
@@ -73,7 +74,7 @@ def test_a_filter_sees_the_kept_fields() -> None:
 
 def test_without_filters_everything_is_kept() -> None:
     assert load_filters(()) == ()
-    assert drop_documents(DOCUMENTS, "a", ()) == (DOCUMENTS, {}, 0)
+    assert drop_documents(DOCUMENTS, "a", ()) == (DOCUMENTS, {}, 0, {})
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_functions_are_found_by_their_module(
 ) -> None:
     (tmp_path / "filters_of_mine.py").write_text("def none(text, metadata):\n    return 'all'\n")
     monkeypatch.syspath_prepend(tmp_path)
-    kept, reasons, _ = drop_documents(DOCUMENTS, "", load_filters(["filters_of_mine:none"]))
+    kept, reasons, _, _ = drop_documents(DOCUMENTS, "", load_filters(["filters_of_mine:none"]))
     assert (kept.num_rows, reasons) == (0, {"all": 4})
 
 

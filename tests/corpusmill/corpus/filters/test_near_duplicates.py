@@ -2,6 +2,7 @@
 
 import io
 import random
+from collections import Counter
 from itertools import groupby, pairwise
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusmill.arrays.randomness import mix
 from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.corpus.filters import near_duplicates as near
 from corpusmill.corpus.filters.functions import FilterOptions
@@ -28,7 +30,8 @@ def batch_of(texts: list[str]) -> pa.RecordBatch:
 
 def wanted_of(documents: list[int], homes: list[int]) -> pa.RecordBatch:
     empty: list[list[int]] = [[]] * len(documents)
-    columns = [documents, [0] * len(documents), homes, [0] * len(documents), empty]
+    zeros = [0] * len(documents)
+    columns = [documents, zeros, homes, zeros, [b""] * len(documents), empty]
     arrays = [pa.array(c, f.type) for c, f in zip(columns, near.PAIR_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=near.PAIR_SCHEMA)
 
@@ -106,6 +109,19 @@ def test_a_document_is_removed_by_the_first_one_like_it_that_stays(
     assert memory[:number].tolist() == sorted(removed)
 
 
+@given(st.lists(st.tuples(NUMBERS, NUMBERS)))
+def test_of_equal_pairs_the_first_one_is_found_and_no_key_that_recurs_is_missed(
+    pairs: list[tuple[int, int]],
+) -> None:
+    columns = np.array(pairs, np.uint64).reshape(-1, 2)
+    found = near.find_first(columns[:, 0].copy(), columns[:, 1].copy())
+    assert found.tolist() == [pair not in pairs[:row] for row, pair in enumerate(pairs)]
+    keys = mix(columns[:, 0].copy()) if pairs else columns[:, 0].copy()
+    recurring = near.may_recur(keys)
+    counts = Counter(keys.tolist())
+    assert all(recurring[row] for row, key in enumerate(keys.tolist()) if counts[key] > 1)
+
+
 @pytest.mark.parametrize("firsts", [1, 2, 8])
 def test_each_row_of_a_bucket_is_paired_with_the_first_ones(firsts: int) -> None:
     draw = random.Random(firsts)  # noqa: S311
@@ -146,19 +162,23 @@ def test_sets_reach_each_home_once_and_pairs_are_compared_once() -> None:
     assert len(batches) > 1
     rows = pa.concat_batches(batches).slice(0)
     assert rows.column("home").to_pylist() == [3, 5, 3, 3]
-    pairs, ids, lengths, runs = near.split_pairs(rows)
-    assert (len(pairs), ids.tolist(), lengths.tolist()) == (0, [0, 0, 1, 3], [2, 2, 3, 2])
+    pairs, sets = near.split_pairs(rows)
+    assert (len(pairs), sets.documents.tolist()) == (0, [0, 0, 1, 3])
+    assert sets.borders.tolist() == [0, 2, 4, 7, 9]
+    assert [text.decode() for text in sets.texts] == [texts[0], *texts[:2], texts[3]]
     both = np.array([(3, 1, 0), (1, 0, 0), (3, 0, 0), (3, 0, 0)], near.PAIR)
-    sets = ids, np.cumsum([0, *lengths.tolist()]), runs
-    edges, number = near.match_pairs(both, sets, 0.6)
-    assert number == 3
-    assert edges.to_pylist() == [
-        {"document": 1, "task": 0, "keeper": 0, "similarity": 2 / 3},
-        {"document": 3, "task": 0, "keeper": 0, "similarity": 1},
-        {"document": 3, "task": 0, "keeper": 1, "similarity": 2 / 3},
-    ]
+    for corpus_bytes, shows in ((100, True), (2**60, False)):
+        edges, number = near.match_pairs(both, sets, 0.6, corpus_bytes)
+        assert number == 3
+        assert edges.to_pylist() == [
+            {
+                "document": document, "task": 0, "keeper": keeper, "similarity": similarity,
+                "text": texts[document].encode() * shows, "other": texts[keeper].encode() * shows,
+            }
+            for document, keeper, similarity in ((1, 0, 2 / 3), (3, 0, 1), (3, 1, 2 / 3))
+        ]  # fmt: skip
     with pytest.raises(RuntimeError, match="not found again"):
-        near.match_pairs(np.array([(9, 0, 0)], near.PAIR), sets, 0.6)
+        near.match_pairs(np.array([(9, 0, 0)], near.PAIR), sets, 0.6, 100)
 
 
 @given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 9))
@@ -171,18 +191,28 @@ def test_parts_of_pairs_have_all_of_a_document(documents: list[int], size: int) 
 
 
 def test_the_bytes_of_a_table_do_not_depend_on_its_batches() -> None:
-    rows = pa.RecordBatch.from_arrays(
-        [pa.array(range(100), f.type) for f in near.EDGE_SCHEMA], schema=near.EDGE_SCHEMA
-    )
+    texts = [
+        [b"", b"odd\n \xe4\xb8 end", "\u4e2d".encode()[:2]][number % 3] for number in range(100)
+    ]
+    columns = [*[range(100)] * 4, texts, texts]
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, near.EDGE_SCHEMA, strict=True)]
+    rows = pa.RecordBatch.from_arrays(arrays, schema=near.EDGE_SCHEMA)
     tables = set[bytes]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(near, "_GROUP_ROWS", 16)
         for size in (100, 1, 7, 33):
             stream = io.BytesIO()
             parts = (rows.slice(begin, size) for begin in range(0, 100, size))
-            assert sum(part.num_rows for part in near.write_table(parts, stream)) == 100
+            written = near.write_table(parts, stream, lambda ids: ["ab"[int(n > 50)] for n in ids])
+            assert sum(part.num_rows for part in written) == 100
             tables.add(stream.getvalue())
     assert len(tables) == 1
+    shown = near.read_shown(io.BytesIO(next(iter(tables))))
+    assert [pair.source for pair in shown] == [*"aaabbb"]
+    for pair in shown:
+        assert pair.keeper == pair.similarity == pair.document
+        assert pair.document % 3 > 0
+        assert pair.text == pair.other == ("odd end" if pair.document % 3 == 1 else "")
     table = pq.read_table(io.BytesIO(tables.pop()))
     assert table.column_names == ["document", "keeper", "similarity"]
     assert table.column("keeper").to_pylist() == [*range(100)]
