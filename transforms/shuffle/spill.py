@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -209,8 +209,8 @@ class RowSorter:
         _delete(segments, self._temp_folder)
 
 
-# A file is read in so many parts: when files are merged, a part of each is in memory.
-_PARTS = 256
+ORDERED_PART_BYTES = knob("ordered_part_bytes", 2**18, test=500)
+"""What is in memory of each of the files of rows that are merged, where they are put in order."""
 KeysOf = Callable[[pa.RecordBatch], Sequence[Any]]
 
 
@@ -219,8 +219,7 @@ def put_in_order(
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows in ascending order.
 
-    More than fit into memory are ordered in parts, which become files that are merged row by row,
-    in some microseconds for each.
+    More than fit into memory are ordered in parts, which become files that are merged.
 
     Args:
         batches: the rows.
@@ -238,16 +237,34 @@ def put_in_order(
         files.append(write_segments(ordered, temp_folder))
         schema, rows, following = rows.schema, following, next(joined, None)
 
-    def load(segments: Iterable[Segment]) -> Iterator[tuple[Any, pa.RecordBatch, int]]:
+    def load(segments: Iterable[Segment]) -> Iterator[tuple[Any, float, pa.RecordBatch, int]]:
         for segment in segments:
             rows = load_segment(segment, schema)
-            yield from ((key, rows, place) for place, key in enumerate(keys_of(rows)))
+            weight = rows.nbytes / rows.num_rows
+            yield from ((key, weight, rows, place) for place, key in enumerate(keys_of(rows)))
 
-    merged = heapq.merge(*map(load, files), key=itemgetter(0))
-    yield from join_small((rows.slice(place, 1) for _, rows, place in merged), JOINED_BYTES)
+    chosen, size = list[tuple[pa.RecordBatch, int]](), 0.0
+    for _, weight, rows, place in heapq.merge(*map(load, files), key=itemgetter(0)):
+        chosen.append((rows, place))
+        size += weight
+        if size >= JOINED_BYTES:
+            yield _take_from_all(chosen)
+            chosen, size = [], 0.0
+    if chosen:
+        yield _take_from_all(chosen)
+
+
+def _take_from_all(chosen: Sequence[tuple[pa.RecordBatch, int]]) -> pa.RecordBatch:
+    """Return rows of several batches, each named by its batch and its place there."""
+    batches = {id(rows): rows for rows, _ in chosen}
+    begins = accumulate((rows.num_rows for rows in batches.values()), initial=0)
+    begin_of = dict(zip(batches, begins, strict=False))
+    places = np.array([begin_of[id(rows)] + place for rows, place in chosen], np.int64)
+    return take_rows(pa.concat_batches([*batches.values()]), places)
 
 
 def _sort(rows: pa.RecordBatch, keys_of: KeysOf) -> Iterator[pa.RecordBatch]:
     keys = keys_of(rows)
     order = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
-    yield from (take_rows(rows, part) for part in np.array_split(order, _PARTS) if len(part))
+    parts = np.array_split(order, 1 + rows.nbytes // ORDERED_PART_BYTES)
+    yield from (take_rows(rows, part) for part in parts if len(part))
