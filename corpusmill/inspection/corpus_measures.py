@@ -98,16 +98,20 @@ def quantile(bins: Sequence[Bin], share: float) -> int:
     return 0
 
 
-def measure_text(documents: pa.RecordBatch, tokenized: pa.RecordBatch) -> Measures:
-    """Count the bytes, characters and words of documents, and their tokens by script.
+def measure_text(
+    documents: pa.RecordBatch, tokenized: pa.RecordBatch, sources: Sequence[str] = ()
+) -> Measures:
+    """Count the bytes, characters and words of documents, and their tokens by script and source.
 
     Args:
         documents: `corpusmill.corpus.batches.TEXT_SCHEMA`.
         tokenized: those of them that have tokens, as `measure_tokens` takes them.
+        sources: the name of each document's source; empty where they are not told apart.
 
     Returns:
-        The counts "bytes", "characters" and "words"; and "script.<name>.<bytes, words or tokens>"
-        of the documents in whose middle most letters are of a script.
+        The counts "bytes", "characters" and "words"; "script.<name>.<bytes, words or tokens>" of
+        the documents in whose middle most letters are of a script; and likewise
+        "source.<name>.<bytes, words or tokens>".
     """
     sentences, document_offsets = ragged.from_arrow(documents.column("sentences"))
     text, offsets = ragged.from_arrow(sentences)
@@ -115,9 +119,9 @@ def measure_text(documents: pa.RecordBatch, tokenized: pa.RecordBatch) -> Measur
     pieces, rows = ragged.from_arrow(tokenized.column("sentences"))
     sizes = np.diff(ragged.from_arrow(pieces)[1][rows]).tolist()
     tokens = dict(zip(tokenized.column("document").to_pylist(), sizes, strict=True))
-    for number, (first, end) in zip(
-        documents.column("document").to_pylist(), pairwise(document_offsets.tolist()), strict=True
-    ):
+    spans = pairwise(document_offsets.tolist())
+    for row, number in enumerate(documents.column("document").to_pylist()):
+        first, end = next(spans)
         characters, words = count_words(text, offsets[first : end + 1])
         size = int(offsets[end] - offsets[first])
         begin = offsets[first] + max(0, size - _MIDDLE) // 2
@@ -128,6 +132,8 @@ def measure_text(documents: pa.RecordBatch, tokenized: pa.RecordBatch) -> Measur
         for name, value in (("bytes", size), ("words", words), ("tokens", tokens.get(number, 0))):
             counts[f"script.{script}.{name}"] += value
             counts[name] += value
+            if sources:
+                counts[f"source.{sources[row]}.{name}"] += value
     del counts["tokens"]  # counted by `measure_tokens`
     return Measures(counts)
 

@@ -10,6 +10,7 @@
                 "unknown_share": 0.01, "character_share": 0.2, "part_share": 0.0,
                 "special_share": 0.0},
      "scripts": {"Latin": {"bytes": 340, "words": 70, "tokens": 91}},
+     "sources": {"wiki": {"bytes": 340, "words": 70, "tokens": 91}},
      "distributions": {"tokens_per_document": {"count": 9, "mean": 10.1, "median": 9, "p90": 17,
                        "p99": 20, "max": 21, "bins": [[first, last, number, sum], ...]}, ...},
      "rejects": {"number": 1, "reasons": {"invalid-utf-8": 1},
@@ -91,13 +92,13 @@ def collect_numbers(
         and not name.startswith(("pool.", "candidates.", "write."))
         and not is_of_the_run(name)
     }
-    scripts = sorted({name.rpartition(".")[0] for name in parts_of(measured, "script.")})
     text = {name: measured.get(name, 0) for name in ("bytes", "characters", "words")}
     return {
         "counts": dict(sorted(plain.items())),
         "text": text,
         "tokens": describe_tokens(measured, plain.get("tokenize.special_tokens_in_text", 0)),
-        "scripts": {name: parts_of(measured, f"script.{name}.") for name in scripts},
+        "scripts": _group(measured, "script."),
+        "sources": _group(measured, "source."),
         "distributions": {
             name: describe_bins(read_bins(name, measured), largest.get(name, 0))
             for name in DISTRIBUTIONS
@@ -108,6 +109,11 @@ def collect_numbers(
             "examples": list(rejects),
         },
     }
+
+
+def _group(measured: Mapping[str, int], prefix: str) -> dict[str, dict[str, int]]:
+    names = sorted({name.rpartition(".")[0] for name in parts_of(measured, prefix)})
+    return {name: parts_of(measured, f"{prefix}{name}.") for name in names}
 
 
 def describe_tokens(measured: Mapping[str, int], special_tokens: int = 0) -> dict[str, Any]:
@@ -165,7 +171,11 @@ def report_sections(numbers: Mapping[str, Any]) -> tuple[Section, ...]:
     return (
         Section("text", tuple(_text_figures(numbers))),
         Section("tokens", tuple(_token_figures(numbers))),
-        Section("scripts", tuple(_script_figures(numbers["scripts"]))),
+        *(
+            Section(kind, tuple(_group_figures(numbers[kind])))
+            for kind in ("scripts", "sources")
+            if numbers[kind]
+        ),
         Section("lengths", tuple(_length_figures(numbers["distributions"]))),
         Section("rejects", tuple(_reject_figures(numbers))),
         *_near_sections(numbers),
@@ -280,9 +290,9 @@ def _token_figures(numbers: Mapping[str, Any]) -> Iterator[Figure]:
     yield count_figure("unused ids", unused, "of the vocabulary, special ones too; in the sample")
 
 
-def _script_figures(scripts: Mapping[str, Mapping[str, int]]) -> Iterator[Figure]:
-    total = sum(counts["bytes"] for counts in scripts.values())
-    for name, counts in sorted(scripts.items(), key=lambda item: -item[1]["bytes"]):
+def _group_figures(groups: Mapping[str, Mapping[str, int]]) -> Iterator[Figure]:
+    total = sum(counts["bytes"] for counts in groups.values())
+    for name, counts in sorted(groups.items(), key=lambda item: -item[1]["bytes"]):
         per_word, per_byte = (counts["tokens"] / max(1, counts[of]) for of in ("words", "bytes"))
         meaning = f"tokens per word, {per_byte:.3f} per byte; such documents have "
         meaning += f"{100 * counts['bytes'] / max(1, total):.1f} % of the text"

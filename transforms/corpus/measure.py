@@ -48,9 +48,13 @@ class _MeasureTask(TaskDoFn):
         self._measure_tokens = measure_tokens
 
     def process(self, element: Task) -> Iterator[Count | TaggedOutput]:
-        measures = Measures()
+        measures, sources = Measures(), list[str]()
+        names, layout = self._preparation.sources, self._preparation.routes.layout
         for text, documents in self.prepare(element, read_task(element)):
-            measures.add(measure_text(text, documents))
+            if names:
+                numbers = layout.sources_of(text.column("document").to_numpy()).tolist()
+                sources = [names[number] for number in numbers]
+            measures.add(measure_text(text, documents, sources))
             if documents.num_rows:
                 measures.add(self._measure_tokens(documents))
         for tag, value in self.finish(element):

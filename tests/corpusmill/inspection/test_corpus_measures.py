@@ -80,6 +80,10 @@ def test_tokens_are_counted_by_the_script_in_the_middle_of_a_document() -> None:
     assert counts["script.Latin.words"] == 32
     assert counts["script.Han.bytes"] == len("（海）a".encode())
     assert {name.split(".")[1] for name in counts if "." in name} == {*documents}
+    sources = ["web", "wiki", "web", "wiki", "web"]
+    by_source = measure_text(text_of([*documents.values()]), tokenized, sources).counts
+    assert [by_source[f"source.{name}.tokens"] for name in ("web", "wiki")] == [9, 0]
+    assert by_source["source.web.words"] + by_source["source.wiki.words"] == counts["words"]
 
 
 def test_tokens_are_told_by_what_they_spell() -> None:

@@ -131,6 +131,13 @@ def test_sources_are_estimated_as_they_are_taken(
             counts = {name: built["counts"].get(name) for name in own["counts"]}
             assert own["counts"] == counts
             assert own["counts"]["read.documents"] > 5
+            measured = numbers["sources"][own["name"]]
+            assert measured["tokens"] == own["counts"]["tokenize.tokens"]
+        sums = {
+            name: sum(counts[name] for counts in numbers["sources"].values())
+            for name in ("bytes", "words")
+        }
+        assert sums == {name: numbers["text"][name] for name in sums}
         assert not [name for name in numbers["counts"] if name.startswith("source.")]
 
 
