@@ -183,7 +183,9 @@ def compare_likeness(job: Job) -> NearSearch | None:
     comparison = replace(compare_documents(job), column="key", kind="near-", row_bytes=size)
     name = job.names.name(0, NEAR) if place.output else "near-duplicates.parquet"
     table = place.final_path(name) if place.output else join_path(place.temp_folder, name)
-    return NearSearch(comparison, job.filters, table, job.layout, job.sources)
+    # Each stage holds it, and the first documents of shards are many.
+    layout = replace(job.layout, firsts=())
+    return NearSearch(comparison, job.filters, table, layout, job.sources)
 
 
 def plan_preparation(job: Job, pool_tokens: int) -> Preparation:
