@@ -10,6 +10,7 @@ from typing import Any
 from corpusmill.commands.command import Call
 from corpusmill.console.html_report import PAGE_BEGIN, render_corpus_page
 from corpusmill.console.terminal_report import Origin, print_corpus
+from corpusmill.corpus.filters.functions import NearPair
 from corpusmill.dataset.accounting import split_files
 from corpusmill.dataset.manifest_json import to_json
 from corpusmill.errors import UserError, option
@@ -95,7 +96,6 @@ def _measure(command: InspectCorpus, launch: Launch, call: Call, records: Any) -
         recipe = prepare(command, temp_folder, call.console, records)
         with call.importing(launch.engine.unused_packages):
             # They import Beam. A mistake of the user's has been found by now.
-            from corpusmill.corpus.filters.near_duplicates import read_shown  # noqa: PLC0415
             from corpusmill.dataset.editing import add_source_counts, add_unread  # noqa: PLC0415
             from pipeline import graph  # noqa: PLC0415
             from pipeline.assembly import assemble_job  # noqa: PLC0415
@@ -117,15 +117,13 @@ def _measure(command: InspectCorpus, launch: Launch, call: Call, records: Any) -
             partial(has_collected, path),
         )
         content = unseal(read_file(path), path)
-        if near := graph.compare_likeness(job):
-            with open_file(near.table) as stream:
-                job = replace(job, header=replace(job.header, near_pairs=read_shown(stream)))
+        header, near = job.header, graph.compare_likeness(job)
+        if near:
+            header = replace(header, near_pairs=_read_pairs(near.table))
         timing = build_work.time_preparation(job, recipe)
     collected = json.loads(content)
     collected["counts"], unread, _ = split_files(collected["counts"])
-    header, collected["counts"] = add_source_counts(
-        add_unread(job.header, unread), collected["counts"]
-    )
+    header, collected["counts"] = add_source_counts(add_unread(header, unread), collected["counts"])
     entries = {name: entry for name, entry in to_json(header).items() if name not in _RESULTS}
     numbers = {**entries, "format": FORMAT, "format_version": FORMAT_VERSION, **collected}
     numbers["work"] = build_work.describe_work(
@@ -133,3 +131,10 @@ def _measure(command: InspectCorpus, launch: Launch, call: Call, records: Any) -
     )
     numbers["findings"] = [asdict(one) for one in find_before_build(header, numbers)]
     return numbers
+
+
+def _read_pairs(table: str) -> tuple[NearPair, ...]:
+    from corpusmill.corpus.filters.near_duplicates import read_shown  # noqa: PLC0415  kernels
+
+    with open_file(table) as stream:
+        return read_shown(stream)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks import rivals
+from benchmarks.job import near_duplicates
 from benchmarks.kernels import rival_encoders, tokenizer_training
 from benchmarks.measure import Measurement
 from benchmarks.readers import __main__ as readers
@@ -95,6 +96,24 @@ def test_what_is_not_installed_is_named(
         assert any(
             line.startswith(f"| {rivals.label(name)}") and "not installed" in line for line in lines
         )
+
+
+@pytest.mark.usefixtures("missing")
+def test_near_duplicates_are_judged_without_the_rival(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # 0, 1 and 2 are lost together, 6 rightly left out, 4 missed, and 7 like none at all.
+    pairs = {1: [(0, 0.81)], 2: [(0, 0.9), (1, 0.83)], 4: [(3, 0.84)], 6: [(5, 0.99)]}
+    assert near_duplicates.judge({0, 1, 2, 6, 7}, pairs) == ("0.2000", "0.5000", "1.0000")
+    monkeypatch.setattr(near_duplicates, "find_ours", lambda *_: ({5}, 1.0))
+    arguments = ("near_duplicates", "--documents", "30", "--folder", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [*arguments])
+    monkeypatch.setattr(near_duplicates, "make_tokenizer", lambda *_: tmp_path)
+    near_duplicates.main()
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert lines[2].startswith("| corpusmill")
+    assert lines[3].startswith(f"| {rivals.label('datatrove')}")
+    assert "not installed" in lines[3]
 
 
 def test_rivals_that_fail_are_named_and_ours_raise(

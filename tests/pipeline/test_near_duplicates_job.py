@@ -84,8 +84,8 @@ def test_a_stranger_can_compute_each_removal_from_the_input(
     assert due <= removed.keys()
     entry = read_manifest_json(output)["corpus"]["filtering"]["near_duplicates"]
     assert entry == {
-        "drop_near_duplicates": 0.8, "near_duplicate_ngram": 5, "near_duplicate_bands": 17,
-        "near_duplicate_rows": 8,
+        "drop_near_duplicates": 0.8, "near_duplicate_ngram": 5, "near_duplicate_bands": 10,
+        "near_duplicate_rows": 6,
     }  # fmt: skip
     assert "--drop-near-duplicates 0.8" in commands_of(manifest_of(output))[0]
 

@@ -130,7 +130,7 @@ class NearSearch:
     def pair(self, bucket: tuple[int, Iterable[Segment]]) -> Iterator[Output]:
         """Pair the documents of some buckets with the first ones of each."""
         ordered, tally = _order(bucket[1]), Tally()
-        parts = duplicates.count_parts(ordered, self.comparison.rows_at_once)
+        parts = duplicates.count_parts(ordered, duplicates.HASH_BUCKET_BYTES // near.KEY_BYTES)
 
         def pair() -> Iterator[tuple[pa.RecordBatch, str]]:
             for part in range(parts):

@@ -71,7 +71,7 @@ class FilterOptions(CheckedOptions):
     """Bands of MinHash, of which one must be equal for two documents to be compared; by default as
     many as find 95 % of the pairs of just the similarity, and more of those above it."""
 
-    near_duplicate_rows: Annotated[int, Range(1, 64), _NEAR] = 8
+    near_duplicate_rows: Annotated[int, Range(1, 64), _NEAR] = 6
     """Hashes of a band: with more, fewer pairs below the similarity are compared."""
 
     drop_overlap_with: tuple[str, ...] = ()

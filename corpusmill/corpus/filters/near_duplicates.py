@@ -252,8 +252,8 @@ def find_first(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 @njit
 def may_recur(keys: np.ndarray) -> np.ndarray:
     """Return which of some mixed keys may stand among them again, bool[keys]; few others do."""
-    size = 8
-    while size < 8 * len(keys):
+    size = 4
+    while size < 4 * len(keys):
         size *= 2
     counts, slots = np.zeros(size, np.uint8), keys & np.uint64(size - 1)
     for slot in slots:
@@ -294,10 +294,12 @@ def pair_documents(
             earlier, later = (pa.array(side[are_first]) for side in (earlier, later))
             yield joined.take(earlier), joined.take(later)
 
+    # The rows before were first ones, and are still.
+    crowded = order[ranks >= FIRST_DOCUMENTS]
     are_kept = np.ones(joined.num_rows, np.bool_)
-    are_kept[order[ranks >= FIRST_DOCUMENTS]] = False
-    crowded = int((ranks[order >= seen.num_rows] >= FIRST_DOCUMENTS).sum())
-    return joined.filter(pa.array(are_kept)), crowded, pair()
+    are_kept[crowded] = False
+    firsts = joined.filter(pa.array(are_kept)) if len(crowded) else joined
+    return firsts, len(crowded), pair()
 
 
 def to_pairs(
