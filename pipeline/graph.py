@@ -115,7 +115,9 @@ class Job(CorpusJob):
 
     def search_near(self, comparison: Comparison) -> NearSearch:
         """Return how near-duplicates are found, with a table that is a file of the data set."""
-        search = replace(super().search_near(comparison), layout=self.layout, sources=self.sources)
+        # Each stage holds the layout, and the first documents of shards are many.
+        layout, search = replace(self.layout, firsts=()), super().search_near(comparison)
+        search = replace(search, layout=layout, sources=self.sources)
         if not self.place.output:
             return search
         return replace(search, table=self.place.final_path(self.names.name(0, NEAR)))
