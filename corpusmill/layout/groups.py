@@ -16,12 +16,12 @@ and then
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from corpusmill.arrays import ragged
 from corpusmill.arrays.kernel_cache import njit
@@ -53,8 +53,8 @@ def drawn_ids(documents: pa.RecordBatch) -> Ids:
 
 def groups_of(documents: pa.RecordBatch, by: str) -> pa.StringArray:
     """Return the values of the field by which records are grouped; an empty one is none."""
-    values = documents.column(field_column(by).name)
-    return pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
+    values = documents.column(field_column(by).name).to_pylist()
+    return pa.array([value or None for value in values], pa.string())
 
 
 def draw_groups(documents: pa.RecordBatch, by: str, layout: Layout) -> Ids:
@@ -117,8 +117,8 @@ def cut_documents(
 def _mark(rows: pa.RecordBatch, by: str, most_tokens: int, first: int) -> npt.NDArray[np.uint8]:
     """Return the column `begins`; that of the first record may be known already."""
     values = groups_of(rows, by)
-    is_new = np.ones(len(values), np.bool_)
-    is_new[1:] = ragged.to_numpy(pc.not_equal(values[1:], values[:-1]).fill_null(True))
+    names = values.to_pylist()
+    is_new = np.array([True, *(name is None or name != last for last, name in pairwise(names))])
     own = np.diff(token_offsets(rows.column("sentences")))
     lengths = [
         own + np.diff(ragged.from_arrow(rows.column(name))[1]) for name in (HEAD, FIRST_HEAD)

@@ -23,7 +23,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from corpusmill.arrays import ragged
@@ -341,6 +340,8 @@ def list_sets(
         ngram: words of a run.
         size: of a batch in bytes, which one of a single set may exceed.
     """
+    import pyarrow.compute as pc  # noqa: PLC0415  a twentieth of a second, and few builds need it
+
     ids = wanted.column("document").to_numpy()
     documents = documents.filter(pa.array(are_among(documents.column("document").to_numpy(), ids)))
     own = documents.column("document").to_numpy()
@@ -430,7 +431,8 @@ def _choose_shown(
     name_sources: Callable[[Ids], Sequence[str]],
 ) -> list[tuple[str, int, NearPair]]:  # fmt: skip
     """Return the pairs to show of those before and of further ones, by source and key."""
-    rows = batch.filter(pc.not_equal(batch.column("text"), b""))
+    has_text = [bool(text) for text in batch.column("text").to_pylist()]
+    rows = batch.filter(pa.array(has_text, pa.bool_()))
     ids = rows.column("document").to_numpy()
     keys, sources = derive_keys(0, ids, 0, _SHOWN_KEY).tolist(), name_sources(ids)
     found = []
