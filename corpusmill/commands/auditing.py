@@ -37,6 +37,7 @@ def audit(command: Audit, call: Call) -> int:
     Raises:
         UserError: there is no token file, or none that can be read.
     """
+    command.documents.refuse_groups()
     if (where := command.documents.where) is not None:
         cause = "the texts of all records are looked up in the token files"
         raise UserError(option("where", where), cause, "Leave it out")

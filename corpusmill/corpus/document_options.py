@@ -23,7 +23,7 @@ DROP_REASONS = ("", "where", "where-other-type")
 
 # What makes one document of several records.
 _NEEDS_GROUPS = Needs("group_by", example="repo_name")
-_OF_GROUPS = ("group_by", "order_by", "join", "begin_of_group", "max_group_tokens")
+OF_GROUPS = ("group_by", "order_by", "join", "begin_of_group", "max_group_tokens")
 
 DocumentRule = Literal["wikitext", "wikitext-articles", "blank-lines", "whole-file"]
 SentenceRule = Literal["line", "split", "document"]
@@ -113,8 +113,8 @@ class DocumentOptions(CheckedOptions):
     path: numbers first, then texts. By default they stand in the order of the input."""
     join: Annotated[str | None, _NEEDS_GROUPS] = None
     r"""With --group-by, what is put before each record, with the values of fields in it:
-    "<|file_sep|>{path}\n". Special tokens of the tokenizer that stand in it become their ids, but
-    those in values do not; \n is a line break."""
+    "<|file_sep|>{path}\n". Added tokens of the tokenizer that stand in it become their ids, but
+    special ones in values do not; \n is a line break."""
     begin_of_group: Annotated[str | None, _NEEDS_GROUPS] = None
     """With --group-by, what is put before the first record of each document, before its --join:
     "<|repo_name|>{repo_name}"."""
@@ -170,6 +170,9 @@ class DocumentOptions(CheckedOptions):
             cause, cure = "", "Name each field once, as in url,id,date"
             if not name:
                 cause = "one of the names is empty"
+            elif name != name.strip() or "," in name:
+                cause = "the name of a field has neither commas nor spaces around it"
+                cure = "Name one field"
             elif names.count(name) > 1:
                 cause = f"{name} is named twice"
             elif name in DOCUMENT_COLUMNS:
@@ -220,9 +223,9 @@ class DocumentOptions(CheckedOptions):
         Data sets of other formats are then as they were before there were any.
         """
         options = asdict(self)
-        rare = ("keep_fields", "where", "csv_separator", "csv_quotes", *_OF_GROUPS)
+        rare = ("keep_fields", "where", "csv_separator", "csv_quotes", *OF_GROUPS)
         for name in rare:
-            if not options[name] or (name in _OF_GROUPS and self.group_by is None):
+            if not options[name] or (name in OF_GROUPS and self.group_by is None):
                 del options[name]
         return options
 
@@ -237,10 +240,18 @@ class DocumentOptions(CheckedOptions):
 
     def without_fields(self) -> Self:
         """Return the options with which no field is kept, and no records are joined."""
-        most = DocumentOptions.max_group_tokens
-        none = replace(self, group_by=None, order_by=None, join=None, begin_of_group=None,
-                       max_group_tokens=most)  # fmt: skip
-        return replace(none, keep_fields=())
+        none = {name: getattr(DocumentOptions, name) for name in OF_GROUPS}
+        return replace(replace(self, **none), keep_fields=())
+
+    def refuse_groups(self) -> None:
+        """Refuse to join records, as what reads them one by one does.
+
+        Raises:
+            UserError: they are to be joined.
+        """
+        if self.group_by is not None:
+            cause, cure = "a build alone joins records", "Leave it out; records are read one by one"
+            raise UserError(option("group_by", self.group_by), cause, cure)
 
     def describe(self, name: str) -> str:
         """Return the value of an option as a text; empty for None."""

@@ -53,11 +53,12 @@ class Grouping:
     most_tokens: int
     heads: tuple[str, str]
 
-    def divide(self, special: Iterable[str]) -> list[list[str]]:
-        """Return each of `heads` as special tokens and the templates between them.
+    def divide(self, added: Iterable[str]) -> list[list[str]]:
+        """Return each of `heads` as added tokens and the templates between them.
 
         Args:
-            special: the tokenizer's special tokens, the longest first.
+            added: those of the tokenizer, special or not, the longest first.
         """
-        names = re.compile(f"({'|'.join(map(re.escape, special)) or '(?!)'})")
+        # A token may also be the name of a field, which stands in braces.
+        names = re.compile(rf"({'|'.join(map(re.escape, added)) or '(?!)'})(?![^{{}}]*}})")
         return [[part for part in names.split(head) if part] for head in self.heads]

@@ -179,7 +179,7 @@ def report_sections(numbers: Mapping[str, Any]) -> tuple[Section, ...]:
         Section("lengths", tuple(_length_figures(numbers["distributions"]))),
         Section("rejects", tuple(_reject_figures(numbers))),
         *_near_sections(numbers),
-        Section("a build", tuple(_build_figures(numbers["build"]))),
+        Section("a build", tuple(_build_figures(numbers))),
         Section("what a build takes", tuple(_work_figures(numbers["work"]))),
     )
 
@@ -335,8 +335,8 @@ def _near_sections(numbers: Mapping[str, Any]) -> Iterator[Section]:
     yield Section("near-duplicates", tuple(figures))
 
 
-def _build_figures(build: Mapping[str, Any]) -> Iterator[Figure]:
-    sample = build["sample"]
+def _build_figures(numbers: Mapping[str, Any]) -> Iterator[Figure]:
+    build, sample = numbers["build"], numbers["build"]["sample"]
     share = f"{100 * sample['share']:.1f} %"
     if not sample["documents"] and sample["share"] < 1:
         meaning = "of the tokens: no document fits; give more --sample-tokens to see examples"
@@ -348,6 +348,8 @@ def _build_figures(build: Mapping[str, Any]) -> Iterator[Figure]:
     for name, split in build["splits"].items():
         for key, shown in (("rows", "examples"), ("tokens", "tokens"), ("bytes", "bytes")):
             meaning = "exactly" if build["exact"] else _tell_error(**split[key])
+            if "group_by" in numbers["corpus"]["options"]:
+                meaning = "if each record were a document; a build joins them"
             yield count_figure(f"{name} {shown}", split[key]["value"] or 0, meaning)
         yield count_figure(f"{name} shards", split["shards"], "files")
 

@@ -86,7 +86,7 @@ def order_records(rows: pa.RecordBatch, by: str, order: str | None) -> list[tupl
 
 def _order_value(value: str | None) -> tuple[int, float, str]:
     """Return what orders numbers before texts, and what is missing last."""
-    if value is None:
+    if not value:  # as a cell of CSV that has none
         return 2, 0.0, ""
     return (0, float(value), value) if _NUMBER.fullmatch(value) else (1, 0.0, value)
 

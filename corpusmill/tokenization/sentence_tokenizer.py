@@ -59,7 +59,7 @@ class SentenceTokenizer:
 
     Attributes:
         library: the tokenizers library's tokenizer, whose ids are given.
-        special: the ids of the special tokens, the longest first.
+        added: the ids of the added tokens, special or not, the longest first.
     """
 
     def __init__(
@@ -73,8 +73,9 @@ class SentenceTokenizer:
         # The special tokens' UTF-8, longest first: uint8[bytes] and int64[tokens + 1] into it.
         described = orjson.loads(tokenizer_json)
         ids = {token["content"]: token["id"] for token in added_tokens(described)}
-        self.special = {name: ids[name] for name in special_names(described)}
-        self._special_texts, self._special_offsets = join_texts(map(str.encode, self.special))
+        self.added = {name: ids[name] for name in sorted(filter(None, ids), key=len, reverse=True)}
+        names = map(str.encode, special_names(described))
+        self._special_texts, self._special_offsets = join_texts(names)
         self._marked_arguments = tokenizer_json, special_tokens_in_text
         if not special_tokens_in_text:
             tokenizer_json = hide_special_tokens(tokenizer_json)

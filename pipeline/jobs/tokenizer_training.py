@@ -135,7 +135,9 @@ def _find_corpus(
 
     def find(maker: TextMaker | None) -> Corpus:
         def choose(own: Mapping[str, Any]) -> DocumentOptions:
-            return make_texts(replace(command.documents, **own), maker)
+            documents = replace(command.documents, **own)
+            documents.refuse_groups()
+            return make_texts(documents, maker)
 
         return find_corpus(command.corpus, choose, temp_folder, console, records)
 

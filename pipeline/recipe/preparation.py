@@ -22,7 +22,7 @@ from corpusmill.objectives.objective import Objective
 from corpusmill.objectives.registry import OBJECTIVES
 from corpusmill.tokenization.sources.read import read_tokenizer
 from corpusmill.tokenization.text_cuts import TextMarks
-from corpusmill.tokenization.tokenizer_file import TokenizerFile, special_names, vocabulary_of
+from corpusmill.tokenization.tokenizer_file import TokenizerFile, added_tokens, vocabulary_of
 from corpusmill.tokenization.words.words import load_words
 from pipeline.job_options import BuildOptions
 from pipeline.recipe.inputs import read_bytes, read_evaluation
@@ -106,7 +106,7 @@ def _check_recipe(recipe: Recipe, console: Console) -> None:
     grouping, sources = recipe.documents.grouping, recipe.sources
     if any(source.documents.grouping != grouping for source in sources):
         cause = "the records of all sources are joined in one way, or none are"
-        cure = f"Give {option('group_by')} and what belongs to it for all sources"
+        cure = f"Give all the same {option('group_by')}, or build data sets that readers mix"
         raise UserError(option("source"), cause, cure)
     if grouping is None:
         return
@@ -117,9 +117,10 @@ def _check_recipe(recipe: Recipe, console: Console) -> None:
     if recipe.dataset.order == "corpus":
         cause = f"records of one document do not keep their places ({option('order', 'corpus')})"
         raise UserError(value, cause, "Leave one of the two out")
-    special = special_names(json.loads(recipe.tokenizer.json))
+    # Qwen2.5-Coder's <|file_sep|> is an added token that is not marked as special.
+    added = {token["content"] for token in added_tokens(json.loads(recipe.tokenizer.json))}
     for name in _LIKE_SPECIAL.findall(grouping.heads[1]):
-        if name not in special:
+        if name not in added:
             console.print(f"{name} is no special token of {recipe.tokenizer.name}, but text")
 
 

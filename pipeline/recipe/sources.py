@@ -9,7 +9,7 @@ from rich.console import Console
 
 from corpusmill.corpus.batches import OFFSET_BITS, document_id
 from corpusmill.corpus.conditions import Sample, settle_condition
-from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.document_options import OF_GROUPS, DocumentOptions
 from corpusmill.corpus.input_formats import check_start
 from corpusmill.errors import UserError, option
 from corpusmill.layout.placement import (
@@ -156,6 +156,7 @@ def _share_options(documents: DocumentOptions, sources: Sequence[NamedSource]) -
         # What one source keeps may be the text of others.
         text_field=first.text_field if documents.text_field in fields else documents.text_field,
         keep_fields=tuple(fields),
+        **{name: getattr(first, name) for name in OF_GROUPS},
     )
 
 

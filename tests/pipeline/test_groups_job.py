@@ -254,6 +254,10 @@ def test_sources_take_whole_documents(code_tokenizer: Path, tmp_path: Path) -> N
     taken = len(built) - 2 * len(whole)
     assert 0.2 * len(whole) < taken < 0.8 * len(whole)
     assert {tuple(document) for document in built} == {tuple(document) for document in whole}
+    flags = ";".join(f"{GROUPS[n][2:]}={GROUPS[n + 1]}" for n in (0, 2, 4, 8))
+    alike = [f"{name}={tmp_path / 'a.jsonl'};{flags}" for name in "ab"]
+    made = ("--tokenizer", code_tokenizer, "--output", tmp_path / "alike")
+    assert "joined" in run_here("gpt", *made, "--source", *alike).output
     own = ("--source", f"a={tmp_path / 'a.jsonl'}", f"b={tmp_path / 'b.jsonl'};order-by=meta.n")
     gpt(code_tokenizer, tmp_path / "other", *own, refused=["--source: ", "in one way"])
 
@@ -309,6 +313,8 @@ def test_what_cannot_be_joined_is_refused_before_any_work(
         ((*data, *by, "--join", "x{pth}"), ["--join x{pth}: ", "no such field"]),
         ((*data, *by, "--join", "{path"), ["--join {path: a brace in it"]),
         ((*data, *by, "--join", "x", "--begin-of-group", "{}"), ["--begin-of-group {}: a brace"]),
+        ((*data, "--group-by", "meta.repo,path", *join), ["--group-by meta.repo,path: the name"]),
+        ((*data, *by, "--join", "{ path }"), ["--join { path }: the name of a field"]),
         ((*data, *by, "--join", "x{path!r}"), ["--join x{path!r}: ", "no such field"]),
         ((*data, *by, *join, "--order", "corpus"), ["--group-by meta.repo: ", "--order corpus"]),
         ((*data, "--group-by", "content", *join), ["--group-by content: content is the text"]),
@@ -320,6 +326,33 @@ def test_what_cannot_be_joined_is_refused_before_any_work(
     flags = (*data, *by, "--join", "<|file|>{path}")
     printed = run_here("gpt", *output, *flags).output
     assert "<|file|> is no special token" in printed
+    made = ("--output", tmp_path / "t.json", "--text-field", "content")
+    joined, refused = ("--group-by", "path", "--join", "x"), ["group-by", "path: a build alone"]
+    run_here("train-tokenizer", *made, "--input", corpus, *joined, refused=refused)
+    named = f"a={corpus / '0.jsonl'};group-by=path;join=x"
+    run_here("train-tokenizer", *made, "--source", named, refused=refused)
+    looked = ("--tokenizer", code_tokenizer, "--text", text, "--group-by", "path", "--join", "x")
+    run_here("audit", tmp_path / "out", *looked, refused=["--group-by path: a build alone"])
+
+
+def test_tokens_of_qwen_are_added_without_being_special(
+    corpus: Path, code_tokenizer: Path, tmp_path: Path
+) -> None:
+    gpt(code_tokenizer, tmp_path / "special", "--input", corpus)
+    described = json.loads(code_tokenizer.read_text())
+    for token in described["added_tokens"]:
+        token["special"] = token["content"] == "<|endoftext|>"
+    (tmp_path / "qwen.json").write_text(json.dumps(described))
+    printed = gpt(tmp_path / "qwen.json", tmp_path / "added", "--input", corpus).output
+    assert "is no special token" not in printed
+    assert documents_in(tmp_path / "added") == documents_in(tmp_path / "special")
+
+
+def test_estimates_say_that_records_are_not_joined(corpus: Path, code_tokenizer: Path) -> None:
+    flags = ("--input", corpus, "--tokenizer", code_tokenizer, *GROUPS)
+    printed = run_here("inspect-corpus", "gpt", *flags).output
+    assert "if each record were a document; a build joins them" in printed
+    assert "exactly" not in printed
 
 
 def test_a_collection_is_not_joined(corpus: Path) -> None:

@@ -32,7 +32,7 @@ from corpusmill.corpus.conditions import settle_condition
 from corpusmill.corpus.content import Content
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.input_formats import look_at, read_file, reads_in_ranges, resolve_format
-from corpusmill.errors import UserError, option
+from corpusmill.errors import UserError
 from corpusmill.tokenization.encoding import encode_documents
 from corpusmill.tokenization.sentence_tokenizer import SentenceTokenizer, load_sentence_tokenizer
 from corpusmill.tokenization.sources.read import read_tokenizer
@@ -150,10 +150,9 @@ class ReadDocuments(beam.PTransform):
         for name in names:
             with open_file(name, sizes[name]) as raw:
                 contents[name] = look_at(raw, name)
-        if options and options.group_by is not None:
-            cause, cure = "a build alone joins records", "Leave it out, and group the collection"
-            raise UserError(option("group_by", options.group_by), cause, cure)
-        resolved = resolve_format(options or DocumentOptions(), contents)
+        options = options or DocumentOptions()
+        options.refuse_groups()
+        resolved = resolve_format(options, contents)
         openers = [partial(open_file, name, sizes[name]) for name in names]
         self._options = settle_condition(resolved, openers)
         in_ranges = reads_in_ranges(self._options)

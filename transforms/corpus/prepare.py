@@ -133,13 +133,13 @@ def add_groups(
     values = {name: records.column(field_column(name).name).to_pylist() for name in fields}
 
     def tokenize(part: str) -> Lists:
-        if (token := tokenizer.special.get(part)) is not None:
+        if (token := tokenizer.added.get(part)) is not None:
             return np.full(number, token, tokenizing.token_dtype), np.arange(number + 1)
         texts = [text.encode() for text in fill(part, number, values)]
         offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
         return tokenizer.encode(np.frombuffer(b"".join(texts), np.uint8), offsets)
 
-    heads = (interleave([*map(tokenize, parts)]) for parts in grouping.divide(tokenizer.special))
+    heads = (interleave([*map(tokenize, parts)]) for parts in grouping.divide(tokenizer.added))
     groups = draw_groups(records, grouping.by, layout)
     columns = [*records.columns, groups, *(ragged.to_arrow(*head) for head in heads)]
     return ragged.to_batch(columns, tokenizing.schema)

@@ -18,11 +18,12 @@ def test_templates_are_filled() -> None:
         assert has_open_brace(template) == is_open
 
 
-def test_values_never_become_special_tokens() -> None:
-    """The template alone is divided, and its longest special tokens are found."""
+def test_values_never_become_added_tokens() -> None:
+    """The template alone is divided, and its longest tokens are found."""
     grouping = Grouping("repo", None, 9, ("<s><s>{path}\\n", "<r>{repo}<s>"))
     assert grouping.divide(["<s><s>", "<s>", "<r>"]) == [
         ["<s><s>", "{path}\\n"],
         ["<r>", "{repo}", "<s>"],
     ]
+    assert grouping.divide(["path", "repo", "o", "s>"])[1] == ["<r>{repo}<", "s>"]
     assert grouping.divide([]) == [["<s><s>{path}\\n"], ["<r>{repo}<s>"]]
