@@ -195,8 +195,6 @@ def find_documents(
         try:
             file = write_records(records, temp_folder, *fields, parts, others)
         except UserError as error:
-            if documents.group_by is None:
-                raise
             raise error.renamed("keep_fields", documents.mention_field) from None
         with open_file(file.path, file.bytes) as stream:
             check_start(stream, "the input", documents)
