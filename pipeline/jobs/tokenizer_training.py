@@ -129,13 +129,16 @@ def _find_corpus(
 ) -> Corpus:
     """List the input, and find its format, as `find_corpus`.
 
-    Of records that have no text an objective may make one.
+    It is read as the objective reads it, which may also make texts of records that have none.
     """
-    maker = OBJECTIVES[command.for_].tokenizer_texts() if command.for_ else None
+    objective = OBJECTIVES[command.for_] if command.for_ else None
+    maker = objective.tokenizer_texts() if objective else None
+    rules = objective().choose_documents(DocumentOptions()) if objective else DocumentOptions()
 
     def find(maker: TextMaker | None) -> Corpus:
         def choose(own: Mapping[str, Any]) -> DocumentOptions:
-            return make_texts(replace(command.documents, **own), maker)
+            documents = replace(command.documents, **own)
+            return make_texts(documents.or_else(rules.document_rule, rules.sentence_rule), maker)
 
         return find_corpus(command.corpus, choose, temp_folder, console, records)
 

@@ -99,6 +99,23 @@ def test_a_job_reads_it(trained: dict[str, Path], sample: Path, tmp_path: Path) 
     build([sample], trained["bpe"], tmp_path / "out")
 
 
+def test_text_is_read_as_the_objective_reads_it(tmp_path: Path) -> None:
+    corpus, output = tmp_path / "code.jsonl", tmp_path / "t.json"
+    record = {"text": "def f(x):\n    if x:\n        return x\n\n    return 1\n"}
+    corpus.write_text((json.dumps(record) + "\n") * 9)
+    table = {
+        "--for gpt": True, "--for chat": True, "--for t5": True, "--model bpe": False,
+        "--for gpt --sentence-rule line": False, "--model bpe --sentence-rule document": True,
+        "--for bert --sentence-rule document": False, "--for ernie --model bpe": False,
+    }  # fmt: skip
+    found = {}
+    for flags in table:
+        train(corpus, output, *flags.split(), "--vocab-size", "400", "--replace")
+        tokens = Tokenizer.from_file(str(output)).get_vocab()
+        found[flags] = not {"\n", "\u010a\u0120\u0120\u0120"}.isdisjoint(tokens)
+    assert found == table
+
+
 def test_a_sample_is_the_same_however_the_corpus_is_read(sample: Path, tmp_path: Path) -> None:
     packed = tmp_path / "text.gz"
     packed.write_bytes(gzip.compress(sample.read_bytes()))
