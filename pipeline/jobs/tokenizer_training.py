@@ -65,12 +65,19 @@ def run_training(command: TrainTokenizer, call: Call, records: Any = None) -> li
         What was trained and where it is, in words.
     """
     model, tokens = command.suited
+    is_told = tokens and "special_tokens" not in command.training  # by --for
     given: GivenOptions = {"special_tokens": tokens} if tokens else {}
     command = replace(command, training={**given, **command.training})
     filters, extended = command.filters, _read_extended(command)
     load_filters(filters.filter)
     choose = partial(extension_options, extended) if extended else partial(model_options, model)
-    options = choose(command.training)
+    try:
+        options = choose(command.training)
+    except UserError as error:
+        if is_told:
+            chosen = "chooses the model and the special tokens that are not given"
+            error.advise(f"; {option('for_', command.for_)} {chosen}")
+        raise
     output = locate(command.output)
     saved = locate(command.save_model) if command.save_model else None
     config = None  # by which transformers knows the special tokens of a tokenizer.json
@@ -164,6 +171,13 @@ def _refuse_inputs(outputs: Sequence[Location], files: Sequence[InputFile]) -> N
                 raise UserError(option("output", output), cause, "Name another file")
 
 
+# Of these the counts tell whether they are possible: a run is resumed with others.
+_OF_WHAT_IS_COUNTED = {
+    "vocab_size", "min_frequency", "limit_alphabet", "character_coverage", "max_distinct_words",
+    "max_distinct_bytes", "max_trained_bytes",
+}  # fmt: skip
+
+
 def _count_by_job(
     command: TrainTokenizer,
     corpus: SampledCorpus,
@@ -186,7 +200,7 @@ def _count_by_job(
 
     identity = [
         command.suited.model,
-        asdict(options),
+        {name: value for name, value in asdict(options).items() if name not in _OF_WHAT_IS_COUNTED},
         asdict(corpus.documents),
         command.corpus.source,
         asdict(corpus.filters),

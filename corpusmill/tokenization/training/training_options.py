@@ -117,6 +117,6 @@ def check_unknown_token(unk_token: str, special_tokens: Sequence[str]) -> None:
     if unk_token not in special_tokens:
         raise UserError(
             option("unk_token", unk_token),
-            f"it is none of the special tokens {' '.join(special_tokens)}",
+            f"it is none of the special tokens, such as {' '.join(special_tokens[:4])}",
             f"Name one of them, or add it to {option('special_tokens')}",
         )

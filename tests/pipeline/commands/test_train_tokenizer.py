@@ -345,6 +345,7 @@ def test_sources_that_cannot_be_are_refused(sources: Path) -> None:
         (("--model", "bpe", "--dropout", "2"), ("--dropout 2",)),
         (("--model", "bpe", "--vocab-size", "260"), ("--vocab-size 260", "261")),
         (("--special-tokens", "a", "a"), ("--special-tokens a a", "twice")),
+        (("--for", "gpt", "--model", "wordpiece"), ("<|endoftext|>", "; --for gpt chooses")),
         (("--sample", "0"), ("--sample 0",)),
         (("--sample", "1e-9"), ("--sample 1e-09", "none of the 105 documents")),
         (("--sample-bytes", "1"), ("--sample-bytes 1", "none of the 105 documents")),
@@ -521,6 +522,24 @@ def test_a_stopped_run_is_resumed_and_only_by_itself(
     monkeypatch.setattr(transforms.corpus.count_words, "count_task", fail)
     train_by_job(*WORDS, "--resume")
     assert output.read_bytes() == (tmp_path / "whole.json").read_bytes()
+    assert leftovers(tmp_path) == ["t.json", "whole.json"]
+
+
+def test_what_the_counts_refuse_is_resumed_with_a_size_that_is_possible(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, flags = tmp_path / "t.json", ("--model", "wordpiece", "--drop-duplicates")
+    train(sample, tmp_path / "whole.json", *flags, "--vocab-size", "500")
+    train(sample, output, *flags, "--vocab-size", "20", refused=("Give", "--resume"))
+    other = ("--resume", "--no-lowercase", "--vocab-size", "500")
+    train(sample, output, *flags, *other, refused=("no run with", "or --replace"))
+    monkeypatch.setattr(transforms.corpus.count_words, "count_task", fail)
+    train(sample, output, *flags, "--resume", "--vocab-size", "500")
+    assert output.read_bytes() == (tmp_path / "whole.json").read_bytes()
+    monkeypatch.undo()
+    # The same corpus would be refused again: nothing stays that could be resumed.
+    refused = train(sample, output, *flags, "--replace", "--sample", "1e-9", refused=("none of",))
+    assert "--resume" not in refused.errors
     assert leftovers(tmp_path) == ["t.json", "whole.json"]
 
 
