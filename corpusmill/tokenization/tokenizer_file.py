@@ -360,7 +360,8 @@ def describe_tokenizer(tokenizer_json: str, special: SpecialTokens, chat_templat
         special: its special tokens.
         chat_template: as `divide_templates` takes it; None for none.
     """
-    vocabulary = _vocabulary(json.loads(tokenizer_json))
+    described = json.loads(tokenizer_json)
+    vocabulary, plain = _vocabulary(described), find_special_tokens(described, {})
     ids = {role: special.find(role) for role in (*ROLES, "bos")}
     if ids["pad"] is None:
         fillers = {*special.all_ids} - {ids["bos"], ids["eos"]}
@@ -371,6 +372,10 @@ def describe_tokenizer(tokenizer_json: str, special: SpecialTokens, chat_templat
         f"{role}_token": names[token] for role, token in ids.items() if token in names
     }
     config |= {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    sides = {"bos": (special.before, plain.before), "eos": (special.after, plain.after)}
+    for role, (added, by_template) in sides.items():
+        if added is not None and added != by_template:
+            config[f"add_{role}_token"] = bool(added)
     if chat_template:
         templates = divide_templates(chat_template).items()
         several = [{"name": name, "template": text} for name, text in templates]

@@ -120,7 +120,7 @@ class TrainTokenizer:
     resume: bool = False
     """Continue a run with the same input and options that was stopped while it counted words, or
     after that, perhaps with another --vocab-size or other limits of training."""
-    sample: SampleOptions = field(default_factory=SampleOptions)
+    drawn: SampleOptions = field(default_factory=SampleOptions)
     training: GivenOptions = field(default_factory=GivenOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
     filters: FilterOptions = field(default_factory=FilterOptions)

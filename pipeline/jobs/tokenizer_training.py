@@ -93,7 +93,7 @@ def run_training(command: TrainTokenizer, call: Call, records: Any = None) -> li
         _refuse_inputs([output, *([saved] if saved else [])], files)
         compared, text_field = filters.drop_overlap_with, command.documents.text_field
         evaluation = read_evaluation(compared, text_field, run.path) if compared else None
-        corpus = SampledCorpus(files, documents, command.sample, sources, filters, evaluation)
+        corpus = SampledCorpus(files, documents, command.drawn, sources, filters, evaluation)
         with catch_panics("the trainer"), hide_native_errors():
             counted = _count_by_job(command, corpus, options, launch, run)
             content, remarks = _train(command, corpus, options, counted)
