@@ -65,16 +65,14 @@ def run_training(command: TrainTokenizer, call: Call, records: Any = None) -> li
         What was trained and where it is, in words.
     """
     model, tokens = command.suited
-    is_told = tokens and "special_tokens" not in command.training  # by --for
     given: GivenOptions = {"special_tokens": tokens} if tokens else {}
-    command = replace(command, training={**given, **command.training})
     filters, extended = command.filters, _read_extended(command)
     load_filters(filters.filter)
     choose = partial(extension_options, extended) if extended else partial(model_options, model)
     try:
-        options = choose(command.training)
+        options = choose({**given, **command.training})
     except UserError as error:
-        if is_told:
+        if given.keys() - command.training:
             chosen = "chooses the model and the special tokens that are not given"
             error.advise(f"; {option('for_', command.for_)} {chosen}")
         raise
@@ -188,12 +186,9 @@ def _count_by_job(
     """Count the words of a corpus by a job; None for a corpus that is counted in this process."""
     if _is_small(corpus, launch.engine):
         if command.resume:
-            cause = "so small a corpus is counted at once"
-            raise UserError(
-                f"{option('output', command.output)} {option('resume')}",
-                cause,
-                f"Leave {option('resume')} out",
-            )
+            refused = f"{option('output', command.output)} {option('resume')}"
+            cause, cure = "so small a corpus is counted at once", f"Leave {option('resume')} out"
+            raise UserError(refused, cause, cure)
         return None
     # Beam takes a second to import.
     from pipeline.jobs.counting_job import plan_counting, run_counting  # noqa: PLC0415

@@ -261,10 +261,8 @@ def _refuse_all(counts: Mapping[str, int]) -> RefusedError:
     units = counts.get("read.lines", 0) + counts.get("read.rows", 0)
     listed = _list_reasons(count_reasons(counts))
     rejects = f", of which these cannot be read: {listed}" if listed else ""
-    cure = (
-        f"The input holds only blank lines and titles: check {option('input')} "
-        f"and {option('document_rule')}"
-    )
+    cure = f"check {option('input')} and {option('document_rule')}"
+    cure = f"The input holds only blank lines and titles: {cure}"
     if listed:
         cure = f"Repair the input, or check {option('input_format')} and {option('text_field')}"
     cause = f"it has no text to train with: {units:,} lines and rows were read{rejects}"
