@@ -368,14 +368,11 @@ def describe_tokenizer(tokenizer_json: str, special: SpecialTokens, chat_templat
         named = map(vocabulary.get, _FILLERS)
         ids["pad"] = next((token for token in named if token in fillers), ids["eos"])
     names = {token: name for name, token in vocabulary.items()}
-    config: dict[str, Any] = {
-        f"{role}_token": names[token] for role, token in ids.items() if token in names
-    }
+    config: dict[str, Any] = {f"{role}_token": names[n] for role, n in ids.items() if n in names}
     config |= {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    sides = {"bos": (special.before, plain.before), "eos": (special.after, plain.after)}
-    for role, (added, by_template) in sides.items():
-        if added is not None and added != by_template:
-            config[f"add_{role}_token"] = bool(added)
+    sides = (("bos", special.before, plain.before), ("eos", special.after, plain.after))
+    told = ((role, added) for role, added, by_json in sides if added not in (None, by_json))
+    config |= {f"add_{role}_token": bool(added) for role, added in told}
     if chat_template:
         templates = divide_templates(chat_template).items()
         several = [{"name": name, "template": text} for name, text in templates]

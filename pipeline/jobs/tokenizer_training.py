@@ -73,8 +73,7 @@ def run_training(command: TrainTokenizer, call: Call, records: Any = None) -> li
         options = choose({**given, **command.training})
     except UserError as error:
         if given.keys() - command.training:
-            chosen = "chooses the model and the special tokens that are not given"
-            error.advise(f"; {option('for_', command.for_)} {chosen}")
+            error.advise(f"; {option('for_', command.for_)} chooses the model and its tokens")
         raise
     output = locate(command.output)
     saved = locate(command.save_model) if command.save_model else None
