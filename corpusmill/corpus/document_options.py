@@ -125,14 +125,16 @@ class DocumentOptions(CheckedOptions):
     """What separates the documents of a text: "wikitext" is a line that is empty or starts with "="
     (a title), "wikitext-articles" is a title of the first level alone (" = Title = ", followed by
     an empty line), "blank-lines" is an empty line alone; with "whole-file" each file is one
-    document. White space around a line does not count. By default what the objective expects."""
+    document. White space around a line does not count. By default what the objective expects, and
+    "wikitext" where none is named."""
     sentence_rule: Annotated[
         SentenceRule | None, Needs("language", where="split", example="en")
     ] = None
     """What a sentence is: "line" is a line of the text; with "split" each line is running text,
     which is cut into sentences by the rules of --language (needs the extra "sentences"); with
     "document" a document is one text as it stands, line breaks, white space and the titles of
-    articles included, as GPT reads it. By default what the objective expects."""
+    articles included, as GPT reads it. By default what the objective expects, and "line" where none
+    is named."""
     language: Annotated[str | None, Needs("sentence_rule", "split")] = None
     """Language of running text, as a code of two or three letters ("en", "zh")."""
     suffixes: tuple[str, ...] = ()
@@ -209,7 +211,9 @@ class DocumentOptions(CheckedOptions):
         heads = self.join, (self.begin_of_group or "") + self.join
         return Grouping(self.group_by, self.order_by, self.max_group_tokens, heads)
 
-    def or_else(self, document_rule: DocumentRule, sentence_rule: SentenceRule) -> Self:
+    def or_else(
+        self, document_rule: DocumentRule | None, sentence_rule: SentenceRule | None
+    ) -> Self:
         """Return the options with these rules in place of those that are None."""
         return replace(
             self,

@@ -145,7 +145,8 @@ _MIDDLE = 120
 @cache
 def _name_script(letter: str) -> str:
     """Return the first word of a letter's name in Unicode, which is that of its script."""
-    return unicodedata.name(letter, "other").split()[0].replace("CJK", "Han").capitalize()
+    plain = unicodedata.normalize("NFKC", letter)  # of a full-width or a bold one
+    return unicodedata.name(plain[0], "other").split()[0].replace("CJK", "Han").capitalize()
 
 
 def classify_tokens(tokenizer_json: str, vocab_size: int) -> npt.NDArray[np.uint8]:

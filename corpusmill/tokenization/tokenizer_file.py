@@ -360,17 +360,19 @@ def describe_tokenizer(tokenizer_json: str, special: SpecialTokens, chat_templat
         special: its special tokens.
         chat_template: as `divide_templates` takes it; None for none.
     """
-    vocabulary = _vocabulary(json.loads(tokenizer_json))
+    described = json.loads(tokenizer_json)
+    vocabulary, plain = _vocabulary(described), find_special_tokens(described, {})
     ids = {role: special.find(role) for role in (*ROLES, "bos")}
     if ids["pad"] is None:
         fillers = {*special.all_ids} - {ids["bos"], ids["eos"]}
         named = map(vocabulary.get, _FILLERS)
         ids["pad"] = next((token for token in named if token in fillers), ids["eos"])
     names = {token: name for name, token in vocabulary.items()}
-    config: dict[str, Any] = {
-        f"{role}_token": names[token] for role, token in ids.items() if token in names
-    }
+    config: dict[str, Any] = {f"{role}_token": names[n] for role, n in ids.items() if n in names}
     config |= {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    sides = (("bos", special.before, plain.before), ("eos", special.after, plain.after))
+    told = ((role, added) for role, added, by_json in sides if added not in (None, by_json))
+    config |= {f"add_{role}_token": bool(added) for role, added in told}
     if chat_template:
         templates = divide_templates(chat_template).items()
         several = [{"name": name, "template": text} for name, text in templates]

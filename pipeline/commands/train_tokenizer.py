@@ -118,8 +118,9 @@ class TrainTokenizer:
     replace: bool = False
     """Replace files that exist."""
     resume: bool = False
-    """Continue a run with the same input and options that was stopped while it counted words."""
-    sample: SampleOptions = field(default_factory=SampleOptions)
+    """Continue a run with the same input and options that was stopped while it counted words, or
+    after that, perhaps with another --vocab-size or other limits of training."""
+    drawn: SampleOptions = field(default_factory=SampleOptions)
     training: GivenOptions = field(default_factory=GivenOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
     filters: FilterOptions = field(default_factory=FilterOptions)

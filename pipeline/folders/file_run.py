@@ -73,10 +73,14 @@ class FileRun:
             UserError: no run with this input and these options was stopped.
         """
         content = _digest(json.dumps(identity, sort_keys=True).encode()).encode()
-        if resume and self._place.read_any(_IDENTITY) != content:
+        known = self._place.read_any(_IDENTITY)
+        if resume and known != content:
             cause = "no run with this input and these options was stopped there"
             value = f"{option('output', self.output)} {option('resume')}"
-            raise UserError(value, cause, f"Leave {option('resume')} out")
+            cure = f"Leave {option('resume')} out"
+            if known:
+                cure = f"Give those of the one that was, or {option('replace', True)} in its place"
+            raise UserError(value, cause, cure)
         (self._place / _IDENTITY).write(content)
 
     def put(self, files: Mapping[Location, bytes]) -> None:

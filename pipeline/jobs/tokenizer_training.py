@@ -66,11 +66,15 @@ def run_training(command: TrainTokenizer, call: Call, records: Any = None) -> li
     """
     model, tokens = command.suited
     given: GivenOptions = {"special_tokens": tokens} if tokens else {}
-    command = replace(command, training={**given, **command.training})
     filters, extended = command.filters, _read_extended(command)
     load_filters(filters.filter)
     choose = partial(extension_options, extended) if extended else partial(model_options, model)
-    options = choose(command.training)
+    try:
+        options = choose({**given, **command.training})
+    except UserError as error:
+        if given.keys() - command.training:
+            error.advise(f"; {option('for_', command.for_)} chooses the model and its tokens")
+        raise
     output = locate(command.output)
     saved = locate(command.save_model) if command.save_model else None
     config = None  # by which transformers knows the special tokens of a tokenizer.json
@@ -86,7 +90,7 @@ def run_training(command: TrainTokenizer, call: Call, records: Any = None) -> li
         _refuse_inputs([output, *([saved] if saved else [])], files)
         compared, text_field = filters.drop_overlap_with, command.documents.text_field
         evaluation = read_evaluation(compared, text_field, run.path) if compared else None
-        corpus = SampledCorpus(files, documents, command.sample, sources, filters, evaluation)
+        corpus = SampledCorpus(files, documents, command.drawn, sources, filters, evaluation)
         with catch_panics("the trainer"), hide_native_errors():
             counted = _count_by_job(command, corpus, options, launch, run)
             content, remarks = _train(command, corpus, options, counted)
@@ -129,15 +133,17 @@ def _find_corpus(
 ) -> Corpus:
     """List the input, and find its format, as `find_corpus`.
 
-    Of records that have no text an objective may make one.
+    It is read as the objective reads it, which may also make texts of records that have none.
     """
-    maker = OBJECTIVES[command.for_].tokenizer_texts() if command.for_ else None
+    objective = OBJECTIVES[command.for_] if command.for_ else None
+    maker = objective.tokenizer_texts() if objective else None
+    rules = objective().choose_documents(DocumentOptions()) if objective else DocumentOptions()
 
     def find(maker: TextMaker | None) -> Corpus:
         def choose(own: Mapping[str, Any]) -> DocumentOptions:
             documents = replace(command.documents, **own)
             documents.refuse_groups()
-            return make_texts(documents, maker)
+            return make_texts(documents.or_else(rules.document_rule, rules.sentence_rule), maker)
 
         return find_corpus(command.corpus, choose, temp_folder, console, records)
 
@@ -163,6 +169,13 @@ def _refuse_inputs(outputs: Sequence[Location], files: Sequence[InputFile]) -> N
                 raise UserError(option("output", output), cause, "Name another file")
 
 
+# Of these the counts tell whether they are possible: a run is resumed with others.
+_OF_WHAT_IS_COUNTED = {
+    "vocab_size", "min_frequency", "limit_alphabet", "character_coverage", "max_distinct_words",
+    "max_distinct_bytes", "max_trained_bytes",
+}  # fmt: skip
+
+
 def _count_by_job(
     command: TrainTokenizer,
     corpus: SampledCorpus,
@@ -173,19 +186,16 @@ def _count_by_job(
     """Count the words of a corpus by a job; None for a corpus that is counted in this process."""
     if _is_small(corpus, launch.engine):
         if command.resume:
-            cause = "so small a corpus is counted at once"
-            raise UserError(
-                f"{option('output', command.output)} {option('resume')}",
-                cause,
-                f"Leave {option('resume')} out",
-            )
+            refused = f"{option('output', command.output)} {option('resume')}"
+            cause, cure = "so small a corpus is counted at once", f"Leave {option('resume')} out"
+            raise UserError(refused, cause, cure)
         return None
     # Beam takes a second to import.
     from pipeline.jobs.counting_job import plan_counting, run_counting  # noqa: PLC0415
 
     identity = [
         command.suited.model,
-        asdict(options),
+        {name: value for name, value in asdict(options).items() if name not in _OF_WHAT_IS_COUNTED},
         asdict(corpus.documents),
         command.corpus.source,
         asdict(corpus.filters),

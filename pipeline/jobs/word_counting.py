@@ -27,7 +27,7 @@ from corpusmill.dataset.accounting import (
     split_files,
 )
 from corpusmill.dataset.manifest_entries import Evaluation, SourceFile
-from corpusmill.errors import UserError, count_things, option
+from corpusmill.errors import RefusedError, count_things, option
 from corpusmill.layout.placement import Layout
 from corpusmill.tokenization.training.counted_words import (
     CountedWords,
@@ -205,22 +205,25 @@ def check_sample(counted: Counted, corpus: SampledCorpus) -> None:
     """Refuse a corpus, or a sample, without documents.
 
     Raises:
-        UserError: it has none.
+        RefusedError: it has none.
     """
     documents = counted.counts.get("read.documents", 0)
+    dropped = counted.counts.get("filter.dropped", 0)
     if not documents:
         raise _refuse_all(counted.counts)
-    if counted.counts.get("filter.dropped", 0) == documents:
+    if dropped == documents:
         where, listed = corpus.documents.where, _list_reasons(count_dropped(counted.counts))
         cause = f"none of the {documents:,} documents is left ({listed})"
         cure = f"Correct the condition, or the filters ({option('filter')})"
-        raise UserError(option("where", where) if where else option("input"), cause, cure)
+        raise RefusedError(option("where", where) if where else option("input"), cause, cure)
     if not counted.counts.get("count.documents"):
         sample, taken = corpus.sample, [f"{one.name}@{one.repeat:g}" for one in corpus.sources]
         given = {"sample": sample.sample, "sample_bytes": sample.sample_bytes, "source": taken}
         name, value = next((name, value) for name, value in given.items() if value is not None)
-        cause = f"the sample has none of the {documents:,} documents"
-        raise UserError(option(name, value), cause, "Give a larger value")
+        cause = f"the sample has none of the {documents - dropped:,} documents"
+        if dropped:
+            cause += f" ({dropped:,} of {documents:,} are left out)"
+        raise RefusedError(option(name, value), cause, "Give a larger value")
 
 
 def describe_sample(counted: Counted, corpus: SampledCorpus) -> Iterator[str]:
@@ -254,15 +257,13 @@ def _list_reasons(reasons: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
 
 
-def _refuse_all(counts: Mapping[str, int]) -> UserError:
+def _refuse_all(counts: Mapping[str, int]) -> RefusedError:
     units = counts.get("read.lines", 0) + counts.get("read.rows", 0)
     listed = _list_reasons(count_reasons(counts))
     rejects = f", of which these cannot be read: {listed}" if listed else ""
-    cure = (
-        f"The input holds only blank lines and titles: check {option('input')} "
-        f"and {option('document_rule')}"
-    )
+    cure = f"check {option('input')} and {option('document_rule')}"
+    cure = f"The input holds only blank lines and titles: {cure}"
     if listed:
         cure = f"Repair the input, or check {option('input_format')} and {option('text_field')}"
     cause = f"it has no text to train with: {units:,} lines and rows were read{rejects}"
-    return UserError(option("input"), cause, cure)
+    return RefusedError(option("input"), cause, cure)

@@ -107,11 +107,9 @@ class WordPieceOptions(TrainingOptions):
         super().__post_init__()
         missing = [token for token in SPECIAL_TOKENS if token not in self.special_tokens]
         if missing:
-            raise UserError(
-                option("special_tokens", self.special_tokens),
-                f"BERT's tokenizer also needs {', '.join(missing)}",
-                f"Give {' '.join(SPECIAL_TOKENS)} and your own, in any order",
-            )
+            cause = f"BERT's tokenizer also needs {', '.join(missing)}"
+            cure = f"Give {' '.join(SPECIAL_TOKENS)} and your own, in any order"
+            raise UserError(option("special_tokens", self.special_tokens), cause, cure)
         least = len(self.special_tokens) + 1
         check_vocab_size(self.vocab_size, least, "the special tokens and a letter")
 
@@ -292,13 +290,9 @@ class WordLevelOptions(TrainingOptions):
         vocabulary = {token: number for number, token in enumerate(tokens)}
         # WordPiece's decoder puts a space before each token without the prefix, and no word begins
         # with white space.
-        decoder = decoders.Sequence(
-            [
-                decoders.WordPiece(prefix="\n", cleanup=False),
-                decoders.Fuse(),
-                decoders.Replace(Regex(_SPACE_BEFORE_MARK), ""),
-            ]
-        )
+        spaced = decoders.WordPiece(prefix="\n", cleanup=False)
+        closed = decoders.Replace(Regex(_SPACE_BEFORE_MARK), "")
+        decoder = decoders.Sequence([spaced, decoders.Fuse(), closed])
         model = WordLevel(vocabulary, unk_token=self.unk_token)
         normalizer = make_normalizer(self.normalizers)
         return write_tokenizer_json(model, normalizer, _SPLIT, decoder, self.special_tokens)
@@ -310,11 +304,8 @@ def _choose(counted: CountedWords, options: WordLevelOptions) -> list[str]:
     frequent = pc.invert(pc.is_in(counted.words, special)).to_numpy(zero_copy_only=False)
     frequent &= counted.counts >= options.min_frequency
     if not frequent.any():
-        raise UserError(
-            option("min_frequency", options.min_frequency),
-            "no word occurs this often",
-            "Give a smaller number",
-        )
+        refused = option("min_frequency", options.min_frequency)
+        raise UserError(refused, "no word occurs this often", "Give a smaller number")
     words = CountedWords(counted.words.filter(pa.array(frequent)), counted.counts[frequent])
     words, room = words.in_order(), len(words.counts)
     if options.vocab_size is not None:
@@ -391,15 +382,9 @@ class UnigramOptions(TrainingOptions):
         special = [(token, 0.0) for token in self.special_tokens]
         unknown = self.special_tokens.index(self.unk_token)
         pieces = [*special, *_train_pieces(words, self)]
-        model = Unigram(pieces, unknown, byte_fallback=False)
-        decoder = decoders.Metaspace()
-        return write_tokenizer_json(
-            model,
-            make_normalizer(self.normalizers),
-            pre_tokenizers.Metaspace(),
-            decoder,
-            self.special_tokens,
-        )
+        model, cutter = Unigram(pieces, unknown, byte_fallback=False), pre_tokenizers.Metaspace()
+        normalizer, decoder = make_normalizer(self.normalizers), decoders.Metaspace()
+        return write_tokenizer_json(model, normalizer, cutter, decoder, self.special_tokens)
 
 
 def _train_pieces(words: CountedWords, options: UnigramOptions) -> list[tuple[str, float]]:
@@ -521,9 +506,6 @@ def model_options(model: str, values: Mapping[str, Any]) -> TrainingOptions:
         if given not in names[model]:
             others = ", ".join(name for name in MODELS if given in names[name])
             cure = f"Leave it out, or train one of the models that have it: {others}"
-            raise UserError(
-                f"{option(given)} with {option('model', model)}",
-                "the model has no such option",
-                cure,
-            )
+            refused = f"{option(given)} with {option('model', model)}"
+            raise UserError(refused, "the model has no such option", cure)
     return MODELS[model](**values)

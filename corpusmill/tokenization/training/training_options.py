@@ -101,11 +101,8 @@ def check_vocab_size(vocab_size: int, least: int, contents: str) -> None:
         UserError: there are more necessary tokens than room.
     """
     if vocab_size < least:
-        raise UserError(
-            option("vocab_size", vocab_size),
-            f"{contents} alone need {least}",
-            f"Give {least} or more",
-        )
+        cause = f"{contents} alone need {least}"
+        raise UserError(option("vocab_size", vocab_size), cause, f"Give {least} or more")
 
 
 def check_unknown_token(unk_token: str, special_tokens: Sequence[str]) -> None:
@@ -115,8 +112,6 @@ def check_unknown_token(unk_token: str, special_tokens: Sequence[str]) -> None:
         UserError: it is not one.
     """
     if unk_token not in special_tokens:
-        raise UserError(
-            option("unk_token", unk_token),
-            f"it is none of the special tokens {' '.join(special_tokens)}",
-            f"Name one of them, or add it to {option('special_tokens')}",
-        )
+        cause = f"it is none of the special tokens, such as {' '.join(special_tokens[:4])}"
+        cure = f"Name one of them, or add it to {option('special_tokens')}"
+        raise UserError(option("unk_token", unk_token), cause, cure)

@@ -80,6 +80,9 @@ def test_tokens_are_counted_by_the_script_in_the_middle_of_a_document() -> None:
     assert counts["script.Latin.words"] == 32
     assert counts["script.Han.bytes"] == len("（海）a".encode())
     assert {name.split(".")[1] for name in counts if "." in name} == {*documents}
+    shapes = {"Latin": "ＡＢ𝐂ª", "Katakana": "ｱｲｳ", "Han": "\u2f00\uf900"}  # other forms
+    for name, text in shapes.items():
+        assert measure_text(text_of([[text]]), batch_of({})).counts[f"script.{name}.words"] == 1
     sources = ["web", "wiki", "web", "wiki", "web"]
     by_source = measure_text(text_of([*documents.values()]), tokenized, sources).counts
     assert [by_source[f"source.{name}.tokens"] for name in ("web", "wiki")] == [9, 0]

@@ -1,7 +1,9 @@
 """The tokenizer_config.json of a data set, as transformers reads it."""
 
 import json
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 from transformers import AutoTokenizer
 
@@ -83,3 +85,23 @@ def test_templates_with_names_stay_apart(tmp_path: Path) -> None:
     assert AutoTokenizer.from_pretrained(tmp_path).chat_template == named
     again = read_tokenizer(str(tmp_path), read_local).chat_template
     assert divide_templates(str(again)) == named
+
+
+def test_what_begins_and_ends_texts_is_kept() -> None:
+    plain = json.loads(vocabulary_of(("<s>", "</s>", "<unk>")).json)
+    tokens = {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}}
+    single: list[Any] = [{"SpecialToken": {"id": "<s>", "type_id": 0}}]
+    single += [{"Sequence": {"id": "A", "type_id": 0}}]
+    template = {"type": "TemplateProcessing", "single": single, "pair": [*single, *single],
+                "special_tokens": tokens}  # fmt: skip
+    kept, expected = {}, {}
+    for name, described in (("plain", plain), ("begun", plain | {"post_processor": template})):
+        for added in product((None, False, True), repeat=2):
+            roles = dict(zip(("add_bos_token", "add_eos_token"), added, strict=True))
+            special = find_special_tokens(described, {"tokenizer_config.json": roles})
+            config = json.loads(describe_tokenizer(json.dumps(described), special, None))
+            again = find_special_tokens(described, {"tokenizer_config.json": config})
+            expected[name, added] = (special.before, special.after)
+            kept[name, added] = (again.before, again.after)
+    assert kept == expected
+    assert expected["plain", (True, None)] == ((0,), None)

@@ -118,6 +118,8 @@ def test_a_tokenizer_is_trained_and_a_corpus_measured(texts: list[str], tmp_path
     assert "wordpiece tokenizer with 300 tokens" in repr(trained)
     with pytest.raises(UserError, match=r"^output='.*': the file exists.*replace=True"):
         corpusmill.train_tokenizer(texts, path)
+    sampled = corpusmill.train_tokenizer(texts, tmp_path / "half.json", vocab_size=300, sample=0.5)
+    assert "a sample: " in repr(sampled)
     report = corpusmill.inspect_corpus(texts, trained, max_seq_length=64)
     assert report.numbers["counts"]["read.documents"] == len(texts)
     names = {"coverage", "long sentences", "empty second segments"}

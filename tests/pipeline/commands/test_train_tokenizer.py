@@ -99,6 +99,23 @@ def test_a_job_reads_it(trained: dict[str, Path], sample: Path, tmp_path: Path) 
     build([sample], trained["bpe"], tmp_path / "out")
 
 
+def test_text_is_read_as_the_objective_reads_it(tmp_path: Path) -> None:
+    corpus, output = tmp_path / "code.jsonl", tmp_path / "t.json"
+    record = {"text": "def f(x):\n    if x:\n        return x\n\n    return 1\n"}
+    corpus.write_text((json.dumps(record) + "\n") * 9)
+    table = {
+        "--for gpt": True, "--for chat": True, "--for t5": True, "--model bpe": False,
+        "--for gpt --sentence-rule line": False, "--model bpe --sentence-rule document": True,
+        "--for bert --sentence-rule document": False, "--for ernie --model bpe": False,
+    }  # fmt: skip
+    found = {}
+    for flags in table:
+        train(corpus, output, *flags.split(), "--vocab-size", "400", "--replace")
+        tokens = Tokenizer.from_file(str(output)).get_vocab()
+        found[flags] = not {"\n", "\u010a\u0120\u0120\u0120"}.isdisjoint(tokens)
+    assert found == table
+
+
 def test_a_sample_is_the_same_however_the_corpus_is_read(sample: Path, tmp_path: Path) -> None:
     packed = tmp_path / "text.gz"
     packed.write_bytes(gzip.compress(sample.read_bytes()))
@@ -328,6 +345,7 @@ def test_sources_that_cannot_be_are_refused(sources: Path) -> None:
         (("--model", "bpe", "--dropout", "2"), ("--dropout 2",)),
         (("--model", "bpe", "--vocab-size", "260"), ("--vocab-size 260", "261")),
         (("--special-tokens", "a", "a"), ("--special-tokens a a", "twice")),
+        (("--for", "gpt", "--model", "wordpiece"), ("<|endoftext|>", "; --for gpt chooses")),
         (("--sample", "0"), ("--sample 0",)),
         (("--sample", "1e-9"), ("--sample 1e-09", "none of the 105 documents")),
         (("--sample-bytes", "1"), ("--sample-bytes 1", "none of the 105 documents")),
@@ -504,6 +522,24 @@ def test_a_stopped_run_is_resumed_and_only_by_itself(
     monkeypatch.setattr(transforms.corpus.count_words, "count_task", fail)
     train_by_job(*WORDS, "--resume")
     assert output.read_bytes() == (tmp_path / "whole.json").read_bytes()
+    assert leftovers(tmp_path) == ["t.json", "whole.json"]
+
+
+def test_what_the_counts_refuse_is_resumed_with_a_size_that_is_possible(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, flags = tmp_path / "t.json", ("--model", "wordpiece", "--drop-duplicates")
+    train(sample, tmp_path / "whole.json", *flags, "--vocab-size", "500")
+    train(sample, output, *flags, "--vocab-size", "20", refused=("Give", "--resume"))
+    other = ("--resume", "--no-lowercase", "--vocab-size", "500")
+    train(sample, output, *flags, *other, refused=("no run with", "or --replace"))
+    monkeypatch.setattr(transforms.corpus.count_words, "count_task", fail)
+    train(sample, output, *flags, "--resume", "--vocab-size", "500")
+    assert output.read_bytes() == (tmp_path / "whole.json").read_bytes()
+    monkeypatch.undo()
+    # The same corpus would be refused again: nothing stays that could be resumed.
+    refused = train(sample, output, *flags, "--replace", "--sample", "1e-9", refused=("none of",))
+    assert "--resume" not in refused.errors
     assert leftovers(tmp_path) == ["t.json", "whole.json"]
 
 
