@@ -106,6 +106,8 @@ def refusing(where: str, names: Iterable[str]) -> Iterator[None]:
         cause, names = f"DuckDB refuses the condition ({first_line(error)})", [*names]
         cure = suggest(unknown[1], names) if unknown else ""
         cure += f"Its columns are {list_names(names)}"
+        if isinstance(error, duckdb.ConversionException):
+            cure += ". TRY_CAST gives NULL where a value does not fit"
         raise UserError(option("where", where), cause, cure) from None
 
 
@@ -240,7 +242,8 @@ class Condition:
 
     def _ask(self, records: pa.Array, query: str) -> dict[str, Any]:
         """Return the columns of a query over the fields, by name."""
-        with refusing(self.where, self.heads):
+        types = (f"{'.'.join(field.path)} ({field.type})" for field in self.fields)
+        with refusing(self.where, types):
             answer = _prepare(self, records.type, query, os.getpid(), threading.get_ident())
             columns: dict[str, Any] = answer(_to_table(records)).fetchnumpy()
         return columns

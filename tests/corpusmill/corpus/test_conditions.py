@@ -310,6 +310,9 @@ def test_what_is_no_condition_on_a_record_is_refused(name: str, tmp_path: Path) 
         if part not in str(refused.value) or refused.value.value != f"--where {where}".strip():
             wrong.append((where, str(refused.value)))
     assert not wrong
+    cure = r"columns are id \(BIGINT\)\. TRY_CAST gives NULL where a value does not fit"
+    with pytest.raises(UserError, match=cure):
+        _settle("id = 'x'", name, path)
     with pytest.raises(UserError, match=r"Did you mean score\? Their fields are id, text, score"):
         _settle("scor > 1", name, path)
 
