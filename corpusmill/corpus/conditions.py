@@ -261,7 +261,11 @@ class _Rows:
 def _to_table(records: pa.Array) -> pa.Table:
     if not pa.types.is_struct(records.type):
         records = pa.StructArray.from_arrays([records], ["record"])
-    return pa.Table.from_struct_array(records)
+    table = pa.Table.from_struct_array(records)
+    for number, field in enumerate(table.schema):
+        if field.type == pa.float16():  # which DuckDB does not read
+            table = table.set_column(number, field.name, table[number].cast(pa.float32()))
+    return table
 
 
 @cache
@@ -394,7 +398,7 @@ class Sample:
             connection = _connect_once(self._where, os.getpid(), threading.get_ident())
             names = [f"table{number}" for number in range(len(kinds))]
             for name, kind in zip(names, kinds, strict=True):
-                connection.register(name, pa.schema(kind).empty_table())
+                connection.register(name, _to_table(pa.array([], kind)))
             wide = " UNION ALL BY NAME ".join(f"FROM {name}" for name in names)
             yield from (_types_of(connection, name) for name in (f"({wide})", *names) if kinds)
 
