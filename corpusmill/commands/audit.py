@@ -7,7 +7,7 @@ from corpusmill.audit.token_files import TOKEN_FORMATS
 from corpusmill.commands.command import Command
 from corpusmill.corpus.document_options import DocumentOptions
 from corpusmill.corpus.registry import FORMATS
-from corpusmill.settings.constraints import CheckedOptions, Needs, Range
+from corpusmill.settings.constraints import CheckedOptions, Range
 from corpusmill.settings.options import Positionals
 from corpusmill.tokenization.tokenizer_file import TokenizerOptions
 
@@ -43,7 +43,7 @@ class Audit(CheckedOptions):
     """The id that fills rows; likewise."""
     sample: Annotated[float, Range(0, 1, without=0)] = 1.0
     """Read only this share of large files, in parts of 4 million ids that lie evenly apart."""
-    text: Annotated[tuple[str, ...], Needs("tokenizer")] = ()
+    text: tuple[str, ...] = ()
     """Files of the corpus: its documents are looked up in the token files, and missing, doubled and
     otherwise tokenized ones counted. The document options say how it becomes documents."""
     html: str | None = None

@@ -76,6 +76,9 @@ def _judge(command: Audit, call: Call, files: Sequence[TokenFile]) -> AuditRepor
     given = Given(command.begin_id, command.end_id, command.pad_id)
     # A data set of ours has its tokenizer; what other files name may be anything.
     name = command.tokenizer or files[0].tokenizer * (formats == ["corpusmill"])
+    if command.text and not name:
+        needed = option("tokenizer")
+        raise UserError(option("text", command.text), f"it needs {needed}", f"Give {needed}")
     if name:
         tokenizer = read_tokenizer(
             name, lambda path: call.locate(path).read_any(), command.tokenizer_options

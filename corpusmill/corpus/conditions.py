@@ -106,6 +106,8 @@ def refusing(where: str, names: Iterable[str]) -> Iterator[None]:
         cause, names = f"DuckDB refuses the condition ({first_line(error)})", [*names]
         cure = suggest(unknown[1], names) if unknown else ""
         cure += f"Its columns are {list_names(names)}"
+        if isinstance(error, duckdb.ConversionException):
+            cure += ". TRY_CAST gives NULL where a value does not fit"
         raise UserError(option("where", where), cause, cure) from None
 
 
@@ -240,7 +242,8 @@ class Condition:
 
     def _ask(self, records: pa.Array, query: str) -> dict[str, Any]:
         """Return the columns of a query over the fields, by name."""
-        with refusing(self.where, self.heads):
+        types = (f"{'.'.join(field.path)} ({field.type})" for field in self.fields)
+        with refusing(self.where, types):
             answer = _prepare(self, records.type, query, os.getpid(), threading.get_ident())
             columns: dict[str, Any] = answer(_to_table(records)).fetchnumpy()
         return columns
@@ -258,7 +261,11 @@ class _Rows:
 def _to_table(records: pa.Array) -> pa.Table:
     if not pa.types.is_struct(records.type):
         records = pa.StructArray.from_arrays([records], ["record"])
-    return pa.Table.from_struct_array(records)
+    table = pa.Table.from_struct_array(records)
+    for number, field in enumerate(table.schema):
+        if field.type == pa.float16():  # which DuckDB does not read
+            table = table.set_column(number, field.name, table[number].cast(pa.float32()))
+    return table
 
 
 @cache
@@ -391,7 +398,7 @@ class Sample:
             connection = _connect_once(self._where, os.getpid(), threading.get_ident())
             names = [f"table{number}" for number in range(len(kinds))]
             for name, kind in zip(names, kinds, strict=True):
-                connection.register(name, pa.schema(kind).empty_table())
+                connection.register(name, _to_table(pa.array([], kind)))
             wide = " UNION ALL BY NAME ".join(f"FROM {name}" for name in names)
             yield from (_types_of(connection, name) for name in (f"({wide})", *names) if kinds)
 

@@ -324,11 +324,13 @@ def _near_sections(numbers: Mapping[str, Any]) -> Iterator[Section]:
         return
     figures, sources = list[Figure](), numbers["corpus"].get("sources", ())
     for name, counts in [("all", numbers["counts"]), *((s["name"], s["counts"]) for s in sources)]:
-        dropped, read = counts.get(NEAR_DROPPED, 0), counts.get("read.documents", 0)
+        dropped, compared = counts.get(NEAR_DROPPED, 0), counts.get("near.documents", 0)
         size, text = counts.get("near.dropped_bytes", 0), counts.get("near.bytes", 0)
-        meaning = f"of the documents, {dropped:,} of {read:,}, with {100 * size / max(1, text):.1f}"
-        meaning += f" % of the text, {size:,} of {text:,} bytes, would be left out"
-        figures.append(share_figure(name, dropped / max(1, read), meaning))
+        meaning = f"of the documents that are compared, {dropped:,} of {compared:,}, with "
+        meaning += f"{100 * size / max(1, text):.1f} % of their text, {size:,} of {text:,} bytes, "
+        figures.append(
+            share_figure(name, dropped / max(1, compared), f"{meaning}would be left out")
+        )
     for pair in msgspec.convert(numbers.get("near_pairs", ()), tuple[NearPair, ...]):
         source, _, texts = pair.source or "pair", *str(pair).partition(": ")[1:]
         figures.append(Figure(source, pair.similarity, f"{pair.similarity:.3f}", texts))

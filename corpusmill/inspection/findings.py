@@ -12,6 +12,7 @@ from statistics import median
 
 from corpusmill.arrays.columns import Column, Role, column_of
 from corpusmill.corpus.document_options import DocumentOptions
+from corpusmill.corpus.filters.functions import most_rows
 from corpusmill.corpus.registry import FORMATS
 from corpusmill.dataset.accounting import Loss, count_reasons, describe_unfinished, measure_rejects
 from corpusmill.dataset.manifest import Manifest
@@ -364,10 +365,12 @@ def _check_near_duplicates(facts: Facts) -> Iterator[Finding]:
     options = filtering.near_duplicates if filtering else {}
     sources = {source.name: source.counts for source in facts.manifest.corpus.sources}
     for source, own in {"": counts, **sources}.items():
-        share = own.get(NEAR_DROPPED, 0) / max(1, own.get("read.documents", 0))
+        share = own.get(NEAR_DROPPED, 0) / max(1, own.get("near.documents", 0))
         text = own.get("near.dropped_bytes", 0) / max(1, own.get("near.bytes", 0))
-        what = f"{percent(share)} of the documents{f' of {source}' * bool(source)} are near-"
-        what += f"duplicates, with {percent(text)} of the text, and are left out"
+        what = (
+            f"{percent(share)} of the documents{f' of {source}' * bool(source)} that are compared "
+        )
+        what += f"are near-duplicates, with {percent(text)} of their text, and are left out"
         cause = "Pages, forms or templates differ in a few words; or they are told apart by these"
         pairs = [pair for pair in facts.manifest.near_pairs if source in ("", pair.source)]
         cause += f". Of some pairs, similarity and beginnings are {'; '.join(map(str, pairs[:3]))}"
@@ -379,8 +382,10 @@ def _check_near_duplicates(facts: Facts) -> Iterator[Finding]:
     share = facts.count("near.crowded") / max(1, looks)
     what = f"In {percent(share)} of their bands documents were compared with the first of many only"
     cause = "Many are copies, or share a template or a notice that makes most of their text"
-    cure = "Drop duplicates, too, and remove before the build what many share; or give "
-    cure += f"{option('near_duplicate_rows', 13)}"
+    cure = "Drop duplicates, too, and remove before the build what many share"
+    rows = min(13, most_rows(options.get("drop_near_duplicates", 1)))
+    if rows > options.get("near_duplicate_rows", 0):
+        cure += f"; or give {option('near_duplicate_rows', rows)}"
     yield from judge("crowded buckets", share, what, cause, cure)
 
 

@@ -2,7 +2,7 @@
 
     max_seq_length: Annotated[int, Range(5, 65535)] = 512
     overlap: Annotated[int, Needs("mode", "windows")] = 0
-    drop_near_duplicates: Annotated[float | None, Alone(0.8)] = None
+    drop_near_duplicates: Annotated[float | None, Alone(0.8), Range(0.5, 1)] = None
     sentence_rule: Annotated[Rule, Needs("language", where="split", example="en")] = "line"
 
 None is in any range, and of a list each value is checked.
@@ -99,6 +99,8 @@ class Needs:
 class Alone:
     """The value of an option that is given without one: by its name alone, or as True.
 
+    It stands before a range, which judges that value.
+
     Attributes:
         alone: the value; False stands for the default.
     """
@@ -106,7 +108,15 @@ class Alone:
     alone: Any
 
     def check(self, options: Any, name: str) -> None:
-        """Refuse nothing."""
+        """Put the value in the place of True, and the default in that of False.
+
+        Args:
+            options: the options.
+            name: of the option.
+        """
+        if isinstance(value := getattr(options, name), bool):
+            value = self.alone if value else getattr(type(options), name)
+            object.__setattr__(options, name, value)
 
 
 class CheckedOptions:

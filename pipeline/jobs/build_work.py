@@ -22,7 +22,6 @@ from corpusmill.corpus.filters.near_duplicates import (
     list_keys,
     pair_documents,
 )
-from corpusmill.inspection.corpus_measures import measure_tokens
 from corpusmill.layout.placement import SPLIT_NAMES
 from corpusmill.objectives.random_documents import candidate_limit
 from pipeline.assembly import choose_range_bytes, choose_routes, cut_tasks
@@ -46,18 +45,24 @@ class Timing(NamedTuple):
     """The processor time that a piece of the corpus took in this process.
 
     Attributes:
-        tokens: of the piece.
+        bytes: of the piece, dropped documents included.
         read: seconds to read and tokenize it.
         spill: seconds to write it to temporary files once.
     """
 
-    tokens: int
+    bytes: int
     read: float
     spill: float
 
 
 class _PieceReader(TaskDoFn):
-    """Reads and tokenizes the beginnings of tasks."""
+    """Reads and tokenizes the beginnings of tasks.
+
+    Attributes:
+        bytes: of all that was read.
+    """
+
+    bytes = 0
 
     def read(
         self, tasks: Sequence[Sequence[PlannedRange]], filters: FilterOptions
@@ -78,6 +83,7 @@ class _PieceReader(TaskDoFn):
                 text_bytes += text.nbytes
                 if text_bytes >= _TIMED_BYTES // len(tasks):
                     break
+            self.bytes += dict(self._tally.counts()).get("read.bytes", 0)
             # Closes files of rejects.
             list(self.finish(task))
 
@@ -96,13 +102,12 @@ def time_preparation(job: Job, recipe: Recipe) -> Timing:
         reader = _PieceReader(plan_preparation(job, 0))
         # A first batch loads the compiled kernels, or compiles them.
         _spill(job, islice(reader.read(tasks, job.filters), 1))
-        began = time.process_time()
+        reader.bytes, began = 0, time.process_time()
         documents = list(reader.read(tasks, job.filters))
         read = time.process_time()
         _spill(job, documents)
         ended = time.process_time()
-    tokens = sum(measure_tokens(batch, None).counts["tokens"] for batch in documents)
-    return Timing(tokens, read - began, ended - read)
+    return Timing(reader.bytes, read - began, ended - read)
 
 
 def _spill(job: Job, batches: Iterable[pa.RecordBatch]) -> None:
@@ -287,7 +292,7 @@ def describe_work(
     # Each level of merges reads and writes the documents as the first level of files does.
     of_piece = timing.read + timing.spill * _count_levels(job)
     seconds = {
-        "prepare": of_piece * size.tokens / max(1, timing.tokens),
+        "prepare": of_piece * times * numbers["counts"]["read.bytes"] / max(1, timing.bytes),
         "build": numbers["build"].pop("processor_seconds") * times,
     }
     calls = {"prepare": max(1, job.plan.tasks), "build": job.layout.shards}

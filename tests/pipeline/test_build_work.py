@@ -15,7 +15,8 @@ from rich.console import Console
 from corpusmill.objectives.bert import BertOptions
 from pipeline.assembly import cut_tasks
 from pipeline.job_options import BuildOptions, CorpusOptions
-from pipeline.jobs.build_work import _count_tasks
+from pipeline.jobs import build_work
+from pipeline.jobs.build_work import Timing, _count_tasks
 from pipeline.recipe.inputs import InputFile
 from pipeline.recipe.preparation import prepare
 from pipeline.recipe.recipe import Recipe
@@ -86,6 +87,23 @@ def test_a_part_of_a_corpus_tells_what_all_of_it_takes(
     sizes = [path.stat().st_size for path in built.glob("v1/*.parquet")]
     assert work["shards"] == len(sizes)
     assert work["bytes"] == pytest.approx(sum(sizes), rel=0.01)
+
+
+@pytest.mark.parametrize("flags", [(), ("--drop-near-duplicates", "--drop-duplicates")])
+def test_documents_that_are_dropped_are_read_in_the_time_that_is_told(
+    flags: tuple[str, ...], sample: Path, tokenizer_path: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    corpus = tmp_path / "copies.txt"
+    corpus.write_bytes(sample.read_bytes() * 3)
+    time_preparation = build_work.time_preparation
+
+    def take_long(*job: Any) -> Timing:
+        return time_preparation(*job)._replace(read=100.0, spill=0.0)
+
+    monkeypatch.setattr(build_work, "time_preparation", take_long)
+    work = measure(corpus, tokenizer_path, *flags)["work"]
+    assert work["processor_seconds"]["prepare"] == pytest.approx(100)
 
 
 def test_the_report_ends_with_the_work(corpus: Path, tokenizer_path: Path) -> None:

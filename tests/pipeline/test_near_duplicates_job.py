@@ -212,9 +212,11 @@ def test_what_would_be_left_out_is_shown_by_source_with_some_pairs(
         own = [document for document in sizes if number in (None, document >> 40)]
         dropped = sum(sizes[document] for document in keepers if document in own)
         counts = source["counts"]
+        assert counts["near.documents"] == len(own)
         assert counts["near.bytes"] == sum(sizes[document] for document in own)
         assert counts["near.dropped_bytes"] == dropped
         assert f"{dropped:,} of {counts['near.bytes']:,} bytes, would be left out" in report
+        assert f"{len(own):,}, with" in report
 
 
 def test_a_data_set_without_near_duplicates_has_a_table_without_rows(

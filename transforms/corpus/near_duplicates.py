@@ -105,21 +105,22 @@ class NearSearch:
 
         def hash_all() -> Iterator[tuple[pa.RecordBatch, str]]:
             for batch in self._read(task, screening.list_steps(task, Shared())):
-                tally.add("near.documents", batch.num_rows)
-                self._count_bytes(batch, tally)
+                self._count(batch, tally)
                 yield near.list_keys(batch, task.number, *numbers), HASHES
 
         yield from self.spill(hash_all(), HASHES, unit=task.number)
         yield from tally.outputs()
 
-    def _count_bytes(self, documents: pa.RecordBatch, tally: Tally) -> None:
+    def _count(self, documents: pa.RecordBatch, tally: Tally) -> None:
         sizes = measure_texts(documents)
+        tally.add("near.documents", len(sizes))
         tally.add("near.bytes", int(sizes.sum()))
         if self.sources:
             files = documents.column("document").to_numpy() >> np.uint64(OFFSET_BITS)
             sources = SourceTally(self.sources, self.layout, tally)
             for file in np.unique(files).tolist():
-                sources.add_read(file, {"near.bytes": int(sizes[files == file].sum())})
+                own = sizes[files == file]
+                sources.add_read(file, {"near.documents": len(own), "near.bytes": int(own.sum())})
 
     def _read(self, task: Task, steps: Iterable[Any] = ()) -> Iterator[pa.RecordBatch]:
         # The last reading counts what it reads, and keeps the rejects.

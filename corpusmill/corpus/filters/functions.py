@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import repeat
-from math import ceil, log
+from math import ceil, log, log1p
 from typing import Annotated, Any, cast
 
 import numpy as np
@@ -36,7 +36,7 @@ from corpusmill.plugins import Plugins
 from corpusmill.settings.constraints import Alone, CheckedOptions, Needs, Range
 
 # The share of pairs of just the similarity that are compared, unless the bands are given.
-_COMPARED = 0.95
+_COMPARED, _MOST_BANDS = 0.95, 1000
 _NEAR = Needs("drop_near_duplicates", example=0.8)
 
 
@@ -58,7 +58,7 @@ class FilterOptions(CheckedOptions):
     and of the documents in them, after the filters; also across the splits. The input is read
     twice."""
 
-    drop_near_duplicates: Annotated[float | None, Range(0.5, 1), Alone(0.8)] = None
+    drop_near_duplicates: Annotated[float | None, Alone(0.8), Range(0.5, 1)] = None
     """Drop documents of which this share of the runs of words (0.8 if no number is given; the
     Jaccard similarity of their sets) is that of an earlier document that stays. MinHash chooses
     which are compared, and the similarity of those is counted exactly. The input is read twice, and
@@ -67,7 +67,7 @@ class FilterOptions(CheckedOptions):
     near_duplicate_ngram: Annotated[int, Range(1, 100), _NEAR] = 5
     """Words of a run; in scripts without spaces each character is a word."""
 
-    near_duplicate_bands: Annotated[int | None, Range(1, 1000), _NEAR] = None
+    near_duplicate_bands: Annotated[int | None, Range(1, _MOST_BANDS), _NEAR] = None
     """Bands of MinHash, of which one must be equal for two documents to be compared; by default as
     many as find 95 % of the pairs of just the similarity, and more of those above it."""
 
@@ -85,6 +85,12 @@ class FilterOptions(CheckedOptions):
         if len(set(self.filter)) < len(self.filter):
             cause, cure = "a filter is named twice", "Name each filter once"
             raise UserError(option("filter", self.filter), cause, cure)
+        if self.near_duplicates.get("near_duplicate_bands", 0) > _MOST_BANDS:
+            rows, most = self.near_duplicate_rows, most_rows(self.drop_near_duplicates or 1)
+            cause = f"it takes more than {_MOST_BANDS} bands to find 95 % of the pairs whose "
+            cause += f"similarity is {self.drop_near_duplicates}"
+            cure = f"Give {most} or fewer, or {option('near_duplicate_bands')}"
+            raise UserError(option("near_duplicate_rows", rows), cause, cure)
 
     @property
     def readings(self) -> int:
@@ -98,10 +104,16 @@ class FilterOptions(CheckedOptions):
         similarity, rows = self.drop_near_duplicates, self.near_duplicate_rows
         if similarity is None:
             return {}
-        missed = 1 - similarity**rows
-        bands = ceil(log(1 - _COMPARED) / log(missed)) if missed else 1
+        found = similarity**rows
+        bands = ceil(log(1 - _COMPARED) / log1p(-found)) if found < 1 else 1
         options = {name: value for name, value in asdict(self).items() if "near_duplicate" in name}
         return options | {"near_duplicate_bands": self.near_duplicate_bands or bands}
+
+
+def most_rows(similarity: float) -> int:
+    """Return the most hashes of a band, up to 64, with which not too many bands are needed."""
+    found = 1 - (1 - _COMPARED) ** (1 / _MOST_BANDS)
+    return min(64, int(log(found) / log(similarity))) if similarity < 1 else 64
 
 
 @dataclass(frozen=True)

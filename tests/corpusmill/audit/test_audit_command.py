@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.tools.jobs import run_any, run_here
+from tests.tools.jobs import build, run_any, run_here
 from tests.tools.knobs import knobs
 from tests.tools.token_files import (
     BEGIN,
@@ -137,6 +137,18 @@ def test_texts_are_looked_up(tmp_path: Path) -> None:
         ).output
         assert [part for part in parts if part not in found] == [], (name, found)
         assert parts or "no findings" in found, found
+
+
+def test_texts_are_looked_up_by_the_tokenizer_of_a_data_set(tmp_path: Path) -> None:
+    tokenizer, output = save_tokenizer(tmp_path / "tokenizer"), tmp_path / "out"
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text("".join(json.dumps({"text": text}) + "\n" for text in list_texts()[:60]))
+    build([corpus], Path(tokenizer), output, objective="gpt")
+    words = ("--text", corpus)
+    corpus.write_text(corpus.read_text() + '{"text": "None of these words is there ."}\n')
+    assert "1.6 % of 61 texts of the corpus are not" in run_here("audit", output, *words).output
+    shard, *_ = output.glob("v1/train-*.parquet")
+    run_here("audit", shard, *words, refused=("it needs --tokenizer",))
 
 
 def test_texts_are_found_in_packed_rows(tmp_path: Path) -> None:

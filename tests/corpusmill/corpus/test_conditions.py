@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.feather
@@ -265,14 +266,15 @@ def test_columns_of_several_files_have_the_wider_type(tmp_path: Path) -> None:
         {"n": pa.array([1, 0]), "m": pa.array([{"a": 1}, {"a": 0}])},
         {"n": pa.array([0.75, None]), "m": pa.array([{"a": 0.7, "b": "x"}, None])},
         {"n": pa.array([0, 2], pa.int8())},
+        {"n": pa.array(np.array([0.5, 0.75], np.float16))},
         {"other": pa.array([1, 2])},
     ]
     paths = [tmp_path / f"{number}.parquet" for number in range(len(tables))]
     for path, columns in zip(paths, tables, strict=True):
         pq.write_table(pa.table({"text": ["first", "second"], **columns}), path)
     for where, taken in [
-        ("n > 0.6", [1, 1, 1, 0]), ("n BETWEEN 0.6 AND 0.8", [0, 1, 0, 0]),
-        ("m.a > 0.6 AND m.b IS NULL", [1, 0, 0, 0]),
+        ("n > 0.6", [1, 1, 1, 1, 0]), ("n BETWEEN 0.6 AND 0.8", [0, 1, 0, 1, 0]),
+        ("m.a > 0.6 AND m.b IS NULL", [1, 0, 0, 0, 0]),
     ]:  # fmt: skip
         options = _settle(where, "parquet", *paths)
         assert [len(_take(path, options)[0]) for path in paths] == taken
@@ -310,6 +312,9 @@ def test_what_is_no_condition_on_a_record_is_refused(name: str, tmp_path: Path) 
         if part not in str(refused.value) or refused.value.value != f"--where {where}".strip():
             wrong.append((where, str(refused.value)))
     assert not wrong
+    cure = r"columns are id \(BIGINT\)\. TRY_CAST gives NULL where a value does not fit"
+    with pytest.raises(UserError, match=cure):
+        _settle("id = 'x'", name, path)
     with pytest.raises(UserError, match=r"Did you mean score\? Their fields are id, text, score"):
         _settle("scor > 1", name, path)
 

@@ -280,12 +280,17 @@ def test_near_duplicates_of_all_text_or_of_a_source() -> None:
     reason = "filter.dropped.near-duplicate"
     for number, crowded, of_source, parts in (
         (290, 90, 20, []),
-        (310, 90, 20, ["31.0 % of the documents are near-duplicates, with 20.0 % of the text"]),
-        (290, 110, 40, ["40.0 % of the documents of web are near", "In 1.1 % of their bands"]),
+        (
+            310,
+            90,
+            20,
+            ["31.0 % of the documents that are compared are near-duplicates, with 20.0 %"],
+        ),
+        (290, 110, 40, ["40.0 % of the documents of web that are", "In 1.1 % of their bands"]),
     ):
         counts = {"read.documents": 1000, "near.documents": 1000, "near.crowded": crowded}
         counts |= {"near.bytes": 50, "near.dropped_bytes": 10}
-        own = {"read.documents": 100, reason: of_source}
+        own = {"near.documents": 100, reason: of_source}
         sources = (Source("web", 1.0, 1, 1, own),)
         manifest = manifest_of({**counts, reason: number}, corpus=replace(corpus, sources=sources))
         pairs = (NearPair("books", 7, 3, 0.9, "a b", "a c"), NearPair("web", 8, 3, 0.8, "d", "e"))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from corpusmill.arrays.randomness import mix
 from corpusmill.corpus.batches import TEXT_SCHEMA
 from corpusmill.corpus.filters import near_duplicates as near
-from corpusmill.corpus.filters.functions import FilterOptions
+from corpusmill.corpus.filters.functions import FilterOptions, most_rows
 from corpusmill.errors import UserError
 from tests.tools.knobs import knobs
 from tests.tools.near_duplicates import runs_of
@@ -226,7 +226,16 @@ def test_the_bands_find_95_percent_of_the_pairs_of_just_the_similarity() -> None
         assert 1 - (1 - similarity**rows) ** (bands - 1) < 0.95
     given_bands = FilterOptions(drop_near_duplicates=0.8, near_duplicate_bands=3)
     assert given_bands.near_duplicates["near_duplicate_bands"] == 3
-    assert FilterOptions().near_duplicates == {}
+    for value in (None, False):
+        assert FilterOptions(drop_near_duplicates=value).near_duplicates == {}
+    assert FilterOptions(drop_near_duplicates=True).drop_near_duplicates == 0.8
+    # The most hashes of a band that are advised are taken, and not one more.
+    for similarity in (0.5, 0.65, 0.8):
+        rows = most_rows(similarity)
+        FilterOptions(drop_near_duplicates=similarity, near_duplicate_rows=rows)
+        for more in (rows + 1, 64):
+            with pytest.raises(UserError, match=f"Give {rows} or fewer, or --near-duplicate-bands"):
+                FilterOptions(drop_near_duplicates=similarity, near_duplicate_rows=more)
 
 
 def test_mistakes_of_options() -> None:
