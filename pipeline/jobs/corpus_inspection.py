@@ -126,11 +126,9 @@ def _measure(command: InspectCorpus, launch: Launch, call: Call, records: Any) -
     header, collected["counts"] = add_source_counts(add_unread(header, unread), collected["counts"])
     entries = {name: entry for name, entry in to_json(header).items() if name not in _RESULTS}
     numbers = {**entries, "format": FORMAT, "format_version": FORMAT_VERSION, **collected}
-    if recipe.documents.grouping:
-        numbers["build"]["exact"] = False
-    numbers["work"] = build_work.describe_work(
-        numbers, job, recipe, launch.engine, timing, command.named_size
-    )
+    numbers["build"]["exact"] &= recipe.documents.grouping is None
+    named = command.named_size
+    numbers["work"] = build_work.describe_work(numbers, job, recipe, launch.engine, timing, named)
     numbers["findings"] = [asdict(one) for one in find_before_build(header, numbers)]
     return numbers
 
