@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 Prepare = Callable[[Build, str, Console], Recipe]
 _CHANGE = "the text has been added"
 _APPEND_OPTION = option("append")
+_ALIKE = (
+    "near-duplicates are looked for in the files that are given; to compare new text with that of "
+    "the data set, give the files of both, with names by which the new ones come last, and "
+    "--existing skip"
+)
 # The tables of documents that a task reads: about four million documents.
 _MOST_TABLE_BYTES = 64 * 2**20
 
@@ -128,6 +133,8 @@ def _build_in(
     job = assemble_job(recipe, launch.engine, place, range_bytes, rejects, dataset.strict)
     if appended:
         job = appended.complete(job, dataset.existing, folder.path)
+        if recipe.filters.near_duplicates:
+            console.print(_ALIKE)
     folder.begin(job, recipe.files, appended.manifest if appended else None)
     if dataset.resume:
         done = name_units(folder.own.finished)
@@ -288,6 +295,4 @@ def why_alone(manifest: Manifest) -> str:
     if not tells_parts_apart(manifest.output.options.shard_name):
         pattern = manifest.output.options.shard_name
         return f"its shards are named {pattern}, and new ones would take the place of old ones"
-    if manifest.corpus.filtering and manifest.corpus.filtering.near_duplicates:
-        return "its near-duplicates were dropped, and new text would not be compared with it"
     return ""

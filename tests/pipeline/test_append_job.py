@@ -287,7 +287,6 @@ def test_data_sets_to_which_nothing_can_be_added(
     kinds: dict[str, tuple[str, tuple[str, ...], str]] = {
         "joined": ("gpt", ("--output-format", "nanogpt"), "all shards of a split are one file"),
         "untraced": ("bert", ("--no-provenance",), "built without provenance"),
-        "near": ("bert", ("--drop-near-duplicates", "0.8"), "near-duplicates were dropped"),
     }
     for name, (objective, flags, cause) in kinds.items():
         growing = Growing(tmp_path / name, wordpiece, flags, objective)

@@ -144,6 +144,31 @@ def test_a_run_that_stops_does_not_compare_again(
     assert_same_bytes(output, edited, tokenizer_path, *NEAR)
 
 
+def test_text_that_is_added_is_compared_with_files_that_are_given_once_more(
+    edited: list[Path], tokenizer_path: Path, tmp_path: Path
+) -> None:
+    together, growing = tmp_path / "together", tmp_path / "growing"
+    build(edited, tokenizer_path, together, *NEAR)
+    build(edited[:1], tokenizer_path, growing, *NEAR)
+    added = build(edited, tokenizer_path, growing, *NEAR, "--append", "--existing", "skip")
+    assert "compare new text with that of the data set" in " ".join(added.output.split())
+    verify(str(growing))
+    kept = [
+        sorted(
+            digest
+            for path in folder.rglob("documents-*")
+            for digest in pq.read_table(path).column("digest").to_pylist()
+        )
+        for folder in (together, growing)
+    ]
+    assert kept[0] == kept[1]
+    assert len(kept[0]) < 600
+    tables = [pq.read_table(path).num_rows for path in sorted(growing.rglob("near-*.parquet"))]
+    counts = read_manifest_json(growing)["counts"]
+    assert sum(tables) == counts["filter.dropped.near-duplicate"]
+    assert len(tables) == 2
+
+
 def test_rows_of_one_template_stay_unless_they_are_like_each_other(
     tokenizer_path: Path, output: Path, tmp_path: Path
 ) -> None:
