@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import apache_beam as beam
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from apache_beam.metrics import Metrics
 
@@ -70,6 +71,19 @@ class Tally:
         yield from ((COUNTS, count) for count in self.counts())
         for name, sketch in sorted(self._sketches.items()):
             yield SKETCHES, (name, _encode(sketch))
+
+
+def name_sources(
+    names: Sequence[str], layout: Layout, documents: npt.NDArray[np.uint64]
+) -> list[str]:
+    """Return the name of each document's source; empty ones where there is but one source.
+
+    Args:
+        names: of the sources, in the order of the layout's; none where there is but one.
+        layout: tells the source of a document.
+        documents: uint64[n], their ids.
+    """
+    return [(names or ("",))[number] for number in layout.sources_of(documents).tolist()]
 
 
 class SourceTally:

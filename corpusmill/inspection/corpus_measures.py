@@ -106,7 +106,8 @@ def measure_text(
     Args:
         documents: `corpusmill.corpus.batches.TEXT_SCHEMA`.
         tokenized: those of them that have tokens, as `measure_tokens` takes them.
-        sources: the name of each document's source; empty where they are not told apart.
+        sources: the name of each document's source, empty for one without a name; none where they
+            are not told apart.
 
     Returns:
         The counts "bytes", "characters" and "words"; "script.<name>.<bytes, words or tokens>" of
@@ -119,9 +120,9 @@ def measure_text(
     pieces, rows = ragged.from_arrow(tokenized.column("sentences"))
     sizes = np.diff(ragged.from_arrow(pieces)[1][rows]).tolist()
     tokens = dict(zip(tokenized.column("document").to_pylist(), sizes, strict=True))
-    spans = pairwise(document_offsets.tolist())
-    for row, number in enumerate(documents.column("document").to_pylist()):
-        first, end = next(spans)
+    ids, spans = documents.column("document").to_pylist(), pairwise(document_offsets.tolist())
+    names = sources or [""] * len(ids)
+    for number, source, (first, end) in zip(ids, names, spans, strict=True):
         characters, words = count_words(text, offsets[first : end + 1])
         size = int(offsets[end] - offsets[first])
         begin = offsets[first] + max(0, size - _MIDDLE) // 2
@@ -132,8 +133,8 @@ def measure_text(
         for name, value in (("bytes", size), ("words", words), ("tokens", tokens.get(number, 0))):
             counts[f"script.{script}.{name}"] += value
             counts[name] += value
-            if sources:
-                counts[f"source.{sources[row]}.{name}"] += value
+            if source:
+                counts[f"source.{source}.{name}"] += value
     del counts["tokens"]  # counted by `measure_tokens`
     return Measures(counts)
 

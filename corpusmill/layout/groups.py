@@ -51,10 +51,9 @@ def drawn_ids(documents: pa.RecordBatch) -> Ids:
     return ids
 
 
-def groups_of(documents: pa.RecordBatch, by: str) -> pa.StringArray:
+def groups_of(documents: pa.RecordBatch, by: str) -> list[str | None]:
     """Return the values of the field by which records are grouped; an empty one is none."""
-    values = documents.column(field_column(by).name).to_pylist()
-    return pa.array([value or None for value in values], pa.string())
+    return [value or None for value in documents.column(field_column(by).name).to_pylist()]
 
 
 def draw_groups(documents: pa.RecordBatch, by: str, layout: Layout) -> Ids:
@@ -69,16 +68,20 @@ def draw_groups(documents: pa.RecordBatch, by: str, layout: Layout) -> Ids:
         layout: of the data set.
     """
     ids, values = documents.column("document").to_numpy(), groups_of(documents, by)
-    text, offsets = ragged.from_arrow(values.fill_null(""))
+    text, offsets = ragged.from_arrow(pa.array([value or "" for value in values], pa.string()))
     hashes = hash_lines(text, np.arange(len(offsets), dtype=np.int32), offsets)[:, 0]
     firsts = np.array([source.first_document for source in layout.sources] or [0], np.uint64)
     groups: Ids = firsts[layout.sources_of(ids)] + (hashes >> np.uint64(24))
-    return np.where(ragged.to_numpy(values.is_null()), ids, groups)
+    return np.where(_are_alone(values), ids, groups)
+
+
+def _are_alone(groups: Sequence[str | None]) -> npt.NDArray[np.bool_]:
+    return np.array([group is None for group in groups], np.bool_)
 
 
 def order_records(rows: pa.RecordBatch, by: str, order: str | None) -> list[tuple[Any, ...]]:
     """Return for each record by what it is ordered: its group, the value of a field, and its id."""
-    groups, ids = groups_of(rows, by).to_pylist(), rows.column("document").to_pylist()
+    groups, ids = groups_of(rows, by), rows.column("document").to_pylist()
     values = rows.column(field_column(order).name).to_pylist() if order else [""] * len(ids)
     keys = map(_order_value, values)
     return [((g is None, g), key, n) for g, key, n in zip(groups, keys, ids, strict=True)]
@@ -116,15 +119,14 @@ def cut_documents(
 
 def _mark(rows: pa.RecordBatch, by: str, most_tokens: int, first: int) -> npt.NDArray[np.uint8]:
     """Return the column `begins`; that of the first record may be known already."""
-    values = groups_of(rows, by)
-    names = values.to_pylist()
+    names = groups_of(rows, by)
     is_new = np.array([True, *(name is None or name != last for last, name in pairwise(names))])
     own = np.diff(token_offsets(rows.column("sentences")))
     lengths = [
         own + np.diff(ragged.from_arrow(rows.column(name))[1]) for name in (HEAD, FIRST_HEAD)
     ]
     begins: npt.NDArray[np.uint8] = _mark_begins(is_new, *lengths, most_tokens)
-    begins[ragged.to_numpy(values.is_null())] = ALONE
+    begins[_are_alone(names)] = ALONE
     begins[0] = first or begins[0]
     return begins
 

@@ -131,13 +131,21 @@ def start_slurm_job(
     return subprocess.Popen(["bash", "build.sh"], cwd=folder, env={**environment, **variables})
 
 
+def start_until_it_reads(
+    folder: Path, data: Path, environment: Mapping[str, str]
+) -> "subprocess.Popen[bytes]":
+    """Start the job, and wait until a task has been read."""
+    job = start_slurm_job(folder, data, environment)
+    while job.poll() is None and not [*folder.rglob("done-task-*")]:
+        time.sleep(0.02)
+    return job
+
+
 def test_slurm_queues_a_job_again_before_its_limit(
     tmp_path: Path, data: tuple[Path, Mapping[str, str]], environment: Mapping[str, str]
 ) -> None:
     folder, expected = data
-    job = start_slurm_job(tmp_path, folder, environment)
-    while job.poll() is None and not [*tmp_path.rglob("done-task-*")]:
-        time.sleep(0.02)
+    job = start_until_it_reads(tmp_path, folder, environment)
     for task in (tmp_path / "tasks.txt").read_text().split():
         os.kill(int(task), signal.SIGUSR1)
     assert job.wait() == INTERRUPTED
@@ -152,9 +160,7 @@ def test_a_task_that_slurm_has_lost_does_not_fail_the_job(
     tmp_path: Path, data: tuple[Path, Mapping[str, str]], environment: Mapping[str, str]
 ) -> None:
     folder, expected = data
-    job = start_slurm_job(tmp_path, folder, environment)
-    while job.poll() is None and not [*tmp_path.rglob("done-task-*")]:
-        time.sleep(0.02)
+    job = start_until_it_reads(tmp_path, folder, environment)
     os.kill(int((tmp_path / "tasks.txt").read_text().split()[1]), signal.SIGKILL)
     assert job.wait() == 0
     assert digests(tmp_path / "out") == expected

@@ -29,7 +29,7 @@ from transforms.corpus.read import REJECTS
 from transforms.elements import LinesFile, Segment, Task
 from transforms.storage.checksums import seal
 from transforms.storage.files import open_file, write_file
-from transforms.tally import COUNTS, SKETCHES, Count, Sketch, add_up, limit_distinct
+from transforms.tally import COUNTS, SKETCHES, Count, Sketch, add_up, limit_distinct, name_sources
 
 LARGEST = "largest"
 STAGE = "measure"
@@ -48,12 +48,10 @@ class _MeasureTask(TaskDoFn):
         self._measure_tokens = measure_tokens
 
     def process(self, element: Task) -> Iterator[Count | TaggedOutput]:
-        measures, sources = Measures(), list[str]()
+        measures = Measures()
         names, layout = self._preparation.sources, self._preparation.routes.layout
         for text, documents in self.prepare(element, read_task(element)):
-            if names:
-                numbers = layout.sources_of(text.column("document").to_numpy()).tolist()
-                sources = [names[number] for number in numbers]
+            sources = name_sources(names, layout, text.column("document").to_numpy())
             measures.add(measure_text(text, documents, sources))
             if documents.num_rows:
                 measures.add(self._measure_tokens(documents))

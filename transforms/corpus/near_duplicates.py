@@ -47,7 +47,7 @@ from transforms.reports import run_once
 from transforms.shuffle.segments import GatherShards, KeyedSegment, Routes, number_segments
 from transforms.shuffle.spill import JOINED_BYTES, load_segment, write_segments
 from transforms.storage.files import create_once, map_ahead, scratch_folder
-from transforms.tally import COUNTS, Count, SourceTally, Tally
+from transforms.tally import COUNTS, Count, SourceTally, Tally, name_sources
 
 TABLE, PAIRS, WANTED, EDGES = "table", "pairs", "wanted", "edges"
 
@@ -195,20 +195,17 @@ class NearSearch:
             if edges.num_rows:
                 yield edges
 
-    def _name_sources(self, documents: npt.NDArray[np.uint64]) -> list[str]:
-        names = self.sources or ("",)
-        return [names[number] for number in self.layout.sources_of(documents).tolist()]
-
     def decide(self, group: tuple[int, Iterable[Segment]]) -> Iterator[Output]:
         """Decide which documents are removed; runs once."""
         tally = Tally()
         scratch = self.place.scratch if self.place.output else self.place.temp_folder
         with create_once(self.table, scratch) as stream:
             sink = HashingWriter(stream)
+            names_of = partial(name_sources, self.sources, self.layout)
             removed = _choose(_order(group[1]), self.place.temp_folder)
             repeats = (
                 (rows.select(REPEAT_SCHEMA.names), REPEATS)
-                for rows in near.write_table(removed, sink, self._name_sources)
+                for rows in near.write_table(removed, sink, names_of)
             )
             for tag, segment in self.spill(repeats, REPEATS):
                 tally.add("near.found", segment.rows)
